@@ -1,0 +1,162 @@
+"""Validation at the public boundary: anything array-like in, plain float64 numpy arrays out."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._errors import InvalidInputError, InvalidParameterError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.intp]
+
+
+def as_float_array(value: Any, name: str) -> FloatArray:
+    """Convert numpy, pandas, polars, torch or nested lists to float64; refuse what is not real numbers."""
+    array = _to_numpy(value, name)
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64, copy=False)
+    raise InvalidInputError(
+        f"{name} must hold real numbers, got an array of dtype {array.dtype}; convert it to float first"
+    )
+
+
+def _to_numpy(value: Any, name: str) -> NDArray[Any]:
+    if hasattr(value, "detach"):  # a torch tensor: recognised by what it can do, so that torch is never imported
+        value = value.detach().cpu()
+        if "bfloat16" in str(value.dtype):  # numpy has no such type
+            value = value.float()
+    if hasattr(value, "to_numpy"):  # pandas and polars
+        value = value.to_numpy()
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        masked = int(np.ma.getmaskarray(value).sum())
+        raise InvalidInputError(f"{name} must not be masked, got {masked} masked entries; drop those rows first")
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"{name} must be an array of numbers, got {type(value).__name__}: {error}") from error
+
+
+def require_finite(array: FloatArray, name: str, remedy: str = "drop or impute those rows") -> None:
+    """Refuse NaN and infinities, saying how many there are and where the first one is."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        _report_bad(array, bad, name, "be finite", remedy)
+
+
+def require_no_nan(array: FloatArray, name: str) -> None:
+    """Refuse NaN; infinities are legitimate arguments of a cdf or of a normal score."""
+    bad = np.isnan(array)
+    if bad.any():
+        _report_bad(array, bad, name, "not be NaN", "drop or impute those entries")
+
+
+def require_positive(array: FloatArray, name: str) -> None:
+    """Refuse zero and negative values."""
+    bad = ~(array > 0)
+    if bad.any():
+        _report_bad(array, bad, name, "be positive", "check the model's output; exponentiate a log-scale first")
+
+
+def _report_bad(array: FloatArray, bad: NDArray[np.bool_], name: str, rule: str, remedy: str) -> None:
+    first = tuple(int(i) for i in np.argwhere(bad)[0])
+    where = first[0] if len(first) == 1 else first
+    at = f" at index {where}" if array.ndim else ""
+    raise InvalidInputError(
+        f"{name} must {rule}, got {int(bad.sum())} bad of {array.size} values, the first{at}: "
+        f"{array[first]!r}; {remedy}"
+    )
+
+
+def as_response(y: Any, n: int, name: str) -> FloatArray:
+    """Validate observed responses: shape (n,) or (n, 1), finite; returns (n,)."""
+    array = as_float_array(y, name)
+    if array.shape not in ((n,), (n, 1)):
+        raise InvalidInputError(
+            f"{name} must have shape ({n},) or ({n}, 1), one response a row of the distribution, got {array.shape}"
+        )
+    require_finite(array, name)
+    return array.reshape(n)
+
+
+def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
+    """Validate positions: shape (n, d), finite; (n,) is taken as (n, 1)."""
+    array = as_float_array(space, name)
+    if array.ndim == 1:
+        array = array[:, np.newaxis]
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InvalidInputError(f"{name} must have shape (n, d) with d >= 1, got {array.shape}")
+    if n is not None and len(array) != n:
+        raise InvalidInputError(f"{name} must have {n} rows, one a row of the distribution, got {len(array)}")
+    require_finite(array, name)
+    return np.ascontiguousarray(array)
+
+
+def as_columns(value: Any, name: str) -> FloatArray:
+    """Validate an (n, s) table of finite numbers with at least one row and one column."""
+    array = as_float_array(value, name)
+    if array.ndim != 2 or 0 in array.shape:
+        raise InvalidInputError(f"{name} must have shape (n, s) with n >= 1 and s >= 1, got {array.shape}")
+    require_finite(array, name)
+    return array
+
+
+def broadcast_parameters(**parameters: Any) -> dict[str, FloatArray]:
+    """Broadcast scalars, (n,) and (n, 1) parameters to read-only arrays of one common shape (n,)."""
+    arrays = {name: _as_parameter(value, name) for name, value in parameters.items()}
+    n = max(len(array) for array in arrays.values())
+    for name, array in arrays.items():
+        if len(array) not in (1, n):
+            shapes = ", ".join(f"{other} has {len(a)}" for other, a in arrays.items())
+            raise InvalidInputError(f"{name} must be a scalar or have {n} values like the longest parameter; {shapes}")
+    return {name: np.broadcast_to(array, n) for name, array in arrays.items()}
+
+
+def _as_parameter(value: Any, name: str) -> FloatArray:
+    array = as_float_array(value, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim > 1:
+        raise InvalidInputError(f"{name} must be a scalar or have shape (n,) or (n, 1), got {array.shape}")
+    if array.size == 0:
+        raise InvalidInputError(f"{name} must not be empty: a batch has at least one row, got shape {array.shape}")
+    require_finite(array, name)
+    return np.array(array, ndmin=1)  # a copy: a frozen batch must not change when the caller's array does
+
+
+def as_rows(rows: Any, n: int) -> IntArray:
+    """Turn an int, slice, mask or index array into non-negative row numbers."""
+    if isinstance(rows, slice):
+        return np.arange(n)[rows]
+    array = _to_numpy(rows, "rows")
+    if array.dtype.kind == "b":
+        if array.shape != (n,):
+            raise InvalidInputError(f"a row mask must have shape ({n},), got {array.shape}")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        array = array.astype(np.intp)
+    if array.dtype.kind not in "iu" or array.ndim > 1:
+        raise InvalidInputError(
+            f"rows must be an int, a slice, a boolean mask or a 1-d array of integers, "
+            f"got dtype {array.dtype}, shape {array.shape}"
+        )
+    array = np.atleast_1d(array).astype(np.intp)
+    outside = (array < -n) | (array >= n)
+    if outside.any():
+        raise IndexError(f"row {int(array[outside][0])} is out of range for a batch of {n} rows")
+    return np.where(array < 0, array + n, array)
+
+
+def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
+    """Refuse an option that is not one of the known names."""
+    if value not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        raise InvalidParameterError(f"{name} must be one of {known}, got {value!r}")
+
+
+def check_count(value: Any, name: str, minimum: int = 1) -> int:
+    """Validate a whole number >= minimum; numpy integers are fine, bools and floats are not."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:
+        raise InvalidParameterError(f"{name} must be a whole number >= {minimum}, got {value!r}")
+    return int(value)

@@ -1,0 +1,37 @@
+"""The exceptions nearcal raises.
+
+::
+
+    NearcalError
+      InvalidInputError (ValueError)       an array has the wrong shape, type or values
+      InvalidParameterError (ValueError)   an option is outside its range or contradicts another
+      ThinNeighborhoodError (ValueError)   too few calibration points near a row, and thin="raise"
+      NotFittedError (ValueError, AttributeError)   recalibrate before fit
+      MissingExtraError (ImportError)      an optional package is not installed
+
+Every message names the argument, the rule, the value received and, where there is one, the remedy.
+"""
+
+
+class NearcalError(Exception):
+    """Base class of all exceptions raised on purpose by nearcal."""
+
+
+class InvalidInputError(NearcalError, ValueError):
+    """An array argument has the wrong shape, type or values."""
+
+
+class InvalidParameterError(NearcalError, ValueError):
+    """An option is outside its range, unknown, or contradicts another option."""
+
+
+class ThinNeighborhoodError(NearcalError, ValueError):
+    """A row has fewer calibration points within the radius than asked for."""
+
+
+class NotFittedError(NearcalError, ValueError, AttributeError):
+    """A recalibrator was used before it was fitted."""
+
+
+class MissingExtraError(NearcalError, ImportError):
+    """A feature needs an optional package that is not installed."""

@@ -1,0 +1,169 @@
+"""Distributions known at a few points, continued between and beyond them on the scale of normal scores.
+
+Knots are pairs (score, value), both increasing along a row: value is the quantile at probability Φ(score). Between
+two knots value is linear in the score, so that the points of a Normal distribution give that Normal distribution.
+"""
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri_exp
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._normal_scores import log_normal_density
+
+_LOG_HALF = -np.log(2.0)
+
+
+class Interpolated:
+    """Knots of n rows with straight lines between them and a tail rule beyond.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (1, s) or (n, s)
+        Strictly increasing normal scores.
+    values : ndarray of shape (n, s)
+        Non-decreasing values.
+    normal_tails : bool
+        True continues every row as a Normal tail whose slope is that of the line from the middle of the row to its
+        outermost knot. False puts the probability beyond the outermost knots on their values.
+    """
+
+    def __init__(self, scores: FloatArray, values: FloatArray, *, normal_tails: bool) -> None:
+        self.scores = scores
+        self.values = values
+        self.normal_tails = normal_tails
+        self.slope_below, self.slope_above = tail_slopes(scores, values) if normal_tails else _flat(values)
+
+    def z(self, y: FloatArray) -> FloatArray:
+        """Return the normal scores of values of shape (n, q), right-continuous at ties; infinite beyond flat tails."""
+        right = count_not_above(self.values, y)
+        x0, x1, y0, y1 = self._segment(right)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inner = x0 + (y - y0) * ((x1 - x0) / (y1 - y0))
+            below = self.scores[:, :1] + (y - self.values[:, :1]) / self.slope_below
+            above = self.scores[:, -1:] + (y - self.values[:, -1:]) / self.slope_above
+        if not self.normal_tails:
+            above = np.full_like(above, np.inf)  # all probability is at or below the last value
+        s = self.values.shape[1]
+        return np.where(right == 0, below, np.where(right == s, above, inner))
+
+    def bounded_z(self, y: FloatArray) -> FloatArray:
+        """Return finite normal scores: half of the probability of a flat tail counts as beyond y."""
+        if self.normal_tails:
+            return self.z(y)
+        lowest = ndtri_exp(log_ndtr(self.scores[:, :1]) + _LOG_HALF)
+        highest = -ndtri_exp(log_ndtr(-self.scores[:, -1:]) + _LOG_HALF)
+        return np.clip(self.z(y), lowest, highest)
+
+    def from_z(self, z: FloatArray) -> FloatArray:
+        """Return the values at normal scores of shape (n, q)."""
+        z = np.broadcast_to(z, (len(self.values), z.shape[1]))
+        right = count_not_above(self.scores, z)
+        x0, x1, y0, y1 = self._segment(right)
+        inner = y0 + (np.clip(z, x0, x1) - x0) * ((y1 - y0) / (x1 - x0))
+        below = _extend(self.values[:, :1], z - self.scores[:, :1], self.slope_below)
+        above = _extend(self.values[:, -1:], z - self.scores[:, -1:], self.slope_above)
+        s = self.values.shape[1]
+        return np.where(right == 0, below, np.where(right == s, above, inner))
+
+    def logpdf(self, y: FloatArray) -> FloatArray:
+        """Return log of φ(z) dz/dy, the density of the continuous part."""
+        right = count_not_above(self.values, y)
+        x0, x1, y0, y1 = self._segment(right)
+        s = self.values.shape[1]
+        with np.errstate(divide="ignore"):
+            log_inner = np.log(x1 - x0) - np.log(y1 - y0)
+            log_below = -np.log(self.slope_below) if self.normal_tails else np.full_like(self.slope_below, -np.inf)
+            log_above = -np.log(self.slope_above) if self.normal_tails else np.full_like(self.slope_above, -np.inf)
+        log_slope = np.where(right == 0, log_below, np.where(right == s, log_above, log_inner))
+        z = self.z(y)
+        return np.where(np.isfinite(z), log_normal_density(np.where(np.isfinite(z), z, 0.0)), -np.inf) + log_slope
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance, exact: each piece is a straight line of a truncated standard Normal."""
+        n, s = self.values.shape
+        scores = np.broadcast_to(self.scores, (n, s))
+        edges = np.concatenate([np.full((n, 1), -np.inf), scores, np.full((n, 1), np.inf)], axis=1)
+        inner = np.diff(self.values, axis=1) / np.diff(scores, axis=1)
+        slope = np.concatenate([self.slope_below, inner, self.slope_above], axis=1)
+        anchor = np.concatenate(
+            [np.arange(1), np.arange(s)]
+        )  # each piece starts at its left knot, the first at its right
+        center = self.values[:, [s // 2]]  # moments about a central value keep their digits
+        intercept = self.values[:, anchor] - center - slope * scores[:, anchor]
+        mass, first, second = _truncated_moments(edges)
+        mean = (intercept * mass + slope * first).sum(axis=1)
+        square = (intercept**2 * mass + 2 * intercept * slope * first + slope**2 * second).sum(axis=1)
+        return center[:, 0] + mean, np.maximum(square - mean**2, 0.0)
+
+    def _segment(self, right: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return the ends (score, score, value, value) of the piece to the left of knot ``right``."""
+        n, s = self.values.shape
+        upper = np.clip(right, 1, s - 1)
+        scores = np.broadcast_to(self.scores, (n, s))
+        x0, y0 = (np.take_along_axis(knots, upper - 1, axis=1) for knots in (scores, self.values))
+        x1, y1 = (np.take_along_axis(knots, upper, axis=1) for knots in (scores, self.values))
+        return x0, x1, y0, y1
+
+
+def tail_slopes(scores: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return dy/dz of the lower and upper Normal tails, each (n, 1).
+
+    The slope is that of the line from the row at its central score to the outermost knot, so a skewed row keeps its
+    skewness; where that half of the row is a single value, the slope of the whole row serves, and 1 where the whole row
+    is a single value.
+    """
+    first, last = scores[:, :1], scores[:, -1:]
+    center = (first + last) / 2
+    n, s = values.shape
+    right = np.clip(count_not_above(scores, np.broadcast_to(center, (len(scores), 1))), 1, s - 1)
+    full = np.broadcast_to(scores, (n, s))
+    right = np.broadcast_to(right, (n, 1))
+    x0, x1 = (np.take_along_axis(full, right + shift, axis=1) for shift in (-1, 0))
+    y0, y1 = (np.take_along_axis(values, right + shift, axis=1) for shift in (-1, 0))
+    middle = y0 + (center - x0) * (y1 - y0) / (x1 - x0)
+    whole = (values[:, -1:] - values[:, :1]) / (last - first)
+    below = (middle - values[:, :1]) / (center - first)
+    above = (values[:, -1:] - middle) / (last - center)
+    whole = np.where(whole > 0, whole, 1.0)
+    return np.where(below > 0, below, whole), np.where(above > 0, above, whole)
+
+
+def count_not_above(table: FloatArray, values: FloatArray) -> IntArray:
+    """Return, for every row, how many sorted entries of ``table`` are <= each value: searchsorted(side="right").
+
+    ``table`` is (1, s), shared by all rows, or (n, s); ``values`` is (n, q).
+    """
+    if len(table) == 1:
+        return np.searchsorted(table[0], values, side="right")
+    s = table.shape[1]
+    low = np.zeros(values.shape, dtype=np.intp)
+    high = np.full(values.shape, s, dtype=np.intp)
+    for _ in range(s.bit_length()):  # bisect all rows at once
+        middle = (low + high) // 2
+        go_right = (low < high) & (np.take_along_axis(table, np.minimum(middle, s - 1), axis=1) <= values)
+        low = np.where(go_right, middle + 1, low)
+        high = np.where(go_right, high, middle)
+    return low
+
+
+def _flat(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    zero = np.zeros((len(values), 1))
+    return zero, zero
+
+
+def _extend(value: FloatArray, distance: FloatArray, slope: FloatArray) -> FloatArray:
+    """Return value + distance * slope, with a flat tail flat all the way to infinity."""
+    with np.errstate(invalid="ignore"):
+        return value + np.where(slope > 0, distance * slope, 0.0)
+
+
+def _truncated_moments(edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return ∫ zᵏ φ(z) dz, k = 0, 1, 2, between consecutive edges."""
+    finite = np.where(np.isfinite(edges), edges, 0.0)
+    density = np.where(np.isfinite(edges), np.exp(log_normal_density(finite)), 0.0)
+    upper = edges > 0  # difference of the lighter tails, never 1 - cdf
+    lower_mass, upper_mass = ndtr(edges), ndtr(-edges)
+    mass = np.where(upper[:, :-1], upper_mass[:, :-1] - upper_mass[:, 1:], lower_mass[:, 1:] - lower_mass[:, :-1])
+    first = density[:, :-1] - density[:, 1:]
+    second = mass + finite[:, :-1] * density[:, :-1] - finite[:, 1:] * density[:, 1:]
+    return mass, first, second

@@ -1,0 +1,125 @@
+"""Finite mixtures, such as the output of a mixture density network."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
+from nearcal._errors import InvalidInputError
+from nearcal._normal_scores import log_normal_density
+from nearcal.distributions._base import Distribution
+from nearcal.distributions._inversion import invert_increasing
+
+
+class Mixture(Distribution):
+    """Mixtures of distributions, of one family or of several.
+
+    Parameters
+    ----------
+    weights : array_like
+        Mixing weights, (c,) for all rows or (n, c); not negative, normalised to sum 1 in every row.
+    components : sequence of Distribution
+        The c components, each a batch of n rows.
+
+    Notes
+    -----
+    The quantile has no formula; it is found between the smallest and the largest quantile of the components, on
+    the scale of normal scores, to the last few digits.
+
+    Examples
+    --------
+    >>> import nearcal as nc
+    >>> two = nc.Mixture([0.5, 0.5], [nc.Normal(-1.0, 0.1), nc.Normal(1.0, 0.1)])
+    >>> two.mean(), two.ppf(0.25)
+    (array([0.]), array([-1.]))
+    """
+
+    weights: FloatArray
+    components: tuple[Distribution, ...]
+
+    def __init__(self, weights: Any, components: Sequence[Distribution]) -> None:
+        components = tuple(components)
+        if not components or not all(isinstance(component, Distribution) for component in components):
+            raise InvalidInputError("components must be a non-empty sequence of nearcal distributions")
+        lengths = {len(component) for component in components}
+        if len(lengths) > 1:
+            raise InvalidInputError(f"components must have the same number of rows, got {sorted(lengths)}")
+        self._store(
+            weights=normalise_weights(weights, lengths.pop(), len(components), "components"), components=components
+        )
+        # a component with atoms gives the mixture its atoms
+        self._store(is_continuous=all(component.is_continuous for component in components))
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.weights)
+
+    def _rows(self, rows: IntArray) -> Self:
+        return type(self)(self.weights[rows], [component[rows] for component in self.components])
+
+    def _log_mix(self, log_values: list[FloatArray]) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.weights)
+        terms = [log_weights[:, [c]] + values for c, values in enumerate(log_values)]
+        return logsumexp(terms, axis=0)
+
+    def _logcdf(self, y: FloatArray) -> FloatArray:
+        return np.minimum(self._log_mix([component._logcdf(y) for component in self.components]), 0.0)
+
+    def _logsf(self, y: FloatArray) -> FloatArray:
+        return np.minimum(self._log_mix([component._logsf(y) for component in self.components]), 0.0)
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return self._log_mix([component._logpdf(y) for component in self.components])
+
+    def _from_z(self, z: FloatArray) -> FloatArray:
+        z = np.broadcast_to(z, (len(self), z.shape[1]))
+        used = np.array([self.weights[:, c] > 0 for c in range(len(self.components))])[:, :, np.newaxis]
+        values = np.array([component._from_z(z) for component in self.components])
+        lower = np.min(np.where(used, values, np.inf), axis=0)
+        upper = np.max(np.where(used, values, -np.inf), axis=0)
+        result = np.where(z < 0, lower, upper)
+        rows, columns = np.nonzero((lower < upper) & np.isfinite(z))
+        if len(rows):
+            low, high = lower[rows, columns], upper[rows, columns]
+            result[rows, columns] = self._invert(rows, z[rows, columns], low, high)
+        return result
+
+    def _invert(self, rows: IntArray, z: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        batch = self._rows(rows)
+
+        def score(y: FloatArray, which: IntArray) -> tuple[FloatArray, FloatArray]:
+            part = batch._rows(which) if len(which) < len(batch) else batch
+            column = y[:, np.newaxis]
+            value = part._z(column)[:, 0]
+            log_slope = part._logpdf(column)[:, 0] - log_normal_density(value)
+            return value, np.exp(np.minimum(log_slope, 700.0))
+
+        return invert_increasing(score, z, low / 2 + high / 2, low, high)
+
+    def mean(self) -> FloatArray:
+        """Return Σ w_c mean_c."""
+        means = np.array([component.mean() for component in self.components])
+        return np.einsum("nc,cn->n", self.weights, means)
+
+    def var(self) -> FloatArray:
+        """Return Σ w_c (var_c + (mean_c - mean)²)."""
+        means = np.array([component.mean() for component in self.components])
+        variances = np.array([component.var() for component in self.components])
+        return np.einsum("nc,cn->n", self.weights, variances + (means - self.mean()) ** 2)
+
+
+def normalise_weights(weights: Any, n: int, c: int, what: str) -> FloatArray:
+    """Validate weights of shape (c,) or (n, c) and make every row sum to 1; returns (n, c)."""
+    array = as_float_array(weights, "weights")
+    if array.shape not in ((c,), (n, c)):
+        raise InvalidInputError(f"weights must have shape ({c},) or ({n}, {c}) for {c} {what}, got {array.shape}")
+    require_finite(array, "weights")
+    array = np.broadcast_to(array, (n, c))
+    total = array.sum(axis=1)
+    if (array < 0).any() or not (total > 0).all():
+        row = int(np.argmax((array < 0).any(axis=1) | ~(total > 0)))
+        raise InvalidInputError(f"weights must be >= 0 with a positive sum in every row, got {array[row]} in row {row}")
+    return array / total[:, np.newaxis]

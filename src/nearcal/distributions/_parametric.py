@@ -1,0 +1,189 @@
+"""Families with elementary tails: Normal, LogNormal and Laplace."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import erf, log_ndtr
+
+from nearcal._arrays import FloatArray, broadcast_parameters, require_positive
+from nearcal._normal_scores import log_normal_density, log_tails_from_z
+from nearcal.distributions._base import Distribution, ParametricDistribution, is_shared
+
+_LOG_2 = np.log(2.0)
+_SQRT_HALF = np.sqrt(0.5)
+
+
+class Normal(ParametricDistribution):
+    """Normal distributions with mean ``loc`` and standard deviation ``scale``.
+
+    Parameters
+    ----------
+    loc, scale : array_like
+        Scalars, (n,) or (n, 1); they broadcast. ``scale`` is a standard deviation and must be positive.
+
+    Examples
+    --------
+    >>> import nearcal as nc
+    >>> nc.Normal([0.0, 1.0], 2.0).ppf(0.975).round(3)
+    array([3.92, 4.92])
+    >>> nc.Normal(0.0, 1.0).z(40.0)
+    array([40.])
+    """
+
+    _parameter_names = ("loc", "scale")
+    loc: FloatArray
+    scale: FloatArray
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        parameters = broadcast_parameters(loc=loc, scale=scale)
+        require_positive(parameters["scale"], "scale")
+        self._store(**parameters)
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        loc, scale = self._columns()
+        return (y - loc) / scale
+
+    def _from_z(self, z: FloatArray) -> FloatArray:
+        loc, scale = self._columns()
+        return loc + scale * z
+
+    def _logcdf(self, y: FloatArray) -> FloatArray:
+        return log_ndtr(self._z(y))
+
+    def _logsf(self, y: FloatArray) -> FloatArray:
+        return log_ndtr(-self._z(y))
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return log_normal_density(self._z(y)) - np.log(self.scale[:, np.newaxis])
+
+    def mean(self) -> FloatArray:
+        """Return loc."""
+        return np.array(self.loc)
+
+    def var(self) -> FloatArray:
+        """Return scale²."""
+        return self.scale**2
+
+    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution]:
+        return self.loc, self.scale, Normal(0.0, 1.0)
+
+
+class LogNormal(ParametricDistribution):
+    """Distributions of exp(X) with X Normal of mean ``mu`` and standard deviation ``sigma``.
+
+    Parameters
+    ----------
+    mu, sigma : array_like
+        Parameters on the log scale: scalars, (n,) or (n, 1); ``sigma`` must be positive.
+
+    Examples
+    --------
+    >>> import nearcal as nc
+    >>> nc.LogNormal(0.0, 1.0).median()
+    array([1.])
+    """
+
+    _parameter_names = ("mu", "sigma")
+    mu: FloatArray
+    sigma: FloatArray
+
+    def __init__(self, mu: Any, sigma: Any) -> None:
+        parameters = broadcast_parameters(mu=mu, sigma=sigma)
+        require_positive(parameters["sigma"], "sigma")
+        self._store(**parameters)
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        mu, sigma = self._columns()
+        with np.errstate(divide="ignore"):
+            return (np.log(np.maximum(y, 0.0)) - mu) / sigma
+
+    def _from_z(self, z: FloatArray) -> FloatArray:
+        mu, sigma = self._columns()
+        with np.errstate(over="ignore"):
+            return np.exp(mu + sigma * z)
+
+    def _logcdf(self, y: FloatArray) -> FloatArray:
+        return log_tails_from_z(self._z(y))[0]
+
+    def _logsf(self, y: FloatArray) -> FloatArray:
+        return log_tails_from_z(self._z(y))[1]
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        inside = (y > 0) & np.isfinite(y)
+        safe = np.where(inside, y, 1.0)
+        log_density = log_normal_density(self._z(safe)) - np.log(self.sigma[:, np.newaxis]) - np.log(safe)
+        return np.where(inside, log_density, -np.inf)
+
+    def mean(self) -> FloatArray:
+        """Return exp(mu + sigma²/2)."""
+        return np.exp(self.mu + self.sigma**2 / 2)
+
+    def var(self) -> FloatArray:
+        """Return (exp(sigma²) - 1) exp(2 mu + sigma²)."""
+        return np.expm1(self.sigma**2) * np.exp(2 * self.mu + self.sigma**2)
+
+    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
+        if not is_shared(self.sigma):
+            return None
+        return np.zeros(len(self)), np.exp(self.mu), LogNormal(0.0, self.sigma[0])
+
+
+class Laplace(ParametricDistribution):
+    """Laplace (double exponential) distributions.
+
+    Parameters
+    ----------
+    loc, scale : array_like
+        Median and scale b, of density exp(-|y - loc| / b) / (2 b): scalars, (n,) or (n, 1); ``scale`` is positive.
+
+    Examples
+    --------
+    >>> import nearcal as nc
+    >>> nc.Laplace(0.0, 1.0).var()
+    array([2.])
+    """
+
+    _parameter_names = ("loc", "scale")
+    loc: FloatArray
+    scale: FloatArray
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        parameters = broadcast_parameters(loc=loc, scale=scale)
+        require_positive(parameters["scale"], "scale")
+        self._store(**parameters)
+
+    def _standardise(self, y: FloatArray) -> FloatArray:
+        loc, scale = self._columns()
+        return (y - loc) / scale
+
+    def _from_z(self, z: FloatArray) -> FloatArray:
+        loc, scale = self._columns()
+        tail = -np.abs(z)
+        # log(2Φ(z)); near the median 1 + erf keeps the small differences that log_ndtr rounds away
+        magnitude = -np.where(tail > -1, np.log1p(erf(np.maximum(tail, -1) * _SQRT_HALF)), _LOG_2 + log_ndtr(tail))
+        return loc + scale * np.copysign(magnitude, z)
+
+    def _logcdf(self, y: FloatArray) -> FloatArray:
+        return _laplace_lower_tail(self._standardise(y))
+
+    def _logsf(self, y: FloatArray) -> FloatArray:
+        return _laplace_lower_tail(-self._standardise(y))
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return -np.abs(self._standardise(y)) - _LOG_2 - np.log(self.scale[:, np.newaxis])
+
+    def mean(self) -> FloatArray:
+        """Return loc."""
+        return np.array(self.loc)
+
+    def var(self) -> FloatArray:
+        """Return 2 scale²."""
+        return 2 * self.scale**2
+
+    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution]:
+        return self.loc, self.scale, Laplace(0.0, 1.0)
+
+
+def _laplace_lower_tail(x: FloatArray) -> FloatArray:
+    """Return the log-cdf of the standard Laplace distribution."""
+    return np.where(x < 0, np.minimum(x, 0) - _LOG_2, np.log1p(-0.5 * np.exp(-np.maximum(x, 0))))

@@ -1,0 +1,124 @@
+"""Predictions given as quantiles, the output of quantile regression."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy.special import ndtri
+
+from nearcal._arrays import FloatArray, IntArray, as_columns, as_float_array, check_choice, require_finite
+from nearcal._errors import InvalidInputError
+from nearcal._normal_scores import log_tails_from_z
+from nearcal.distributions._base import Distribution
+from nearcal.distributions._interpolation import Interpolated
+
+Tails = Literal["normal", "empirical"]
+TAILS: tuple[Tails, ...] = ("normal", "empirical")
+
+
+class Quantiles(Distribution):
+    """Distributions given by their quantiles at some levels.
+
+    Parameters
+    ----------
+    levels : array_like of shape (q,)
+        Probabilities strictly between 0 and 1, at least two, in any order, no two equal.
+    values : array_like of shape (n, q)
+        Column j holds the quantiles at ``levels[j]``. Crossing quantiles are repaired by sorting each row
+        (the rearrangement of Chernozhukov, Fernández-Val and Galichon, 2010, doi:10.3982/ECTA7880).
+    tails : {"normal", "empirical"}
+        What lies beyond the outermost levels. "normal" continues each row as a Normal tail, with the slope of the
+        line from its middle to its outermost quantile on the scale of normal scores: an observation far outside
+        has a finite score, so recalibration can widen the prediction. "empirical" puts the remaining probability
+        on the outermost quantiles, and counts half of it as beyond an observation that lies outside.
+
+    Notes
+    -----
+    Between two levels the quantile is linear in the normal score Φ⁻¹(p): quantiles of a Normal distribution give
+    that distribution back. Equal neighbouring quantiles are an atom.
+
+    Examples
+    --------
+    >>> import nearcal as nc
+    >>> d = nc.Quantiles([0.1, 0.5, 0.9], [[-1.0, 0.0, 3.0]])
+    >>> d.ppf([0.5, 0.9, 0.99]).round(2)
+    array([[0.  , 3.  , 5.45]])
+    """
+
+    levels: FloatArray
+    values: FloatArray
+    tails: Tails
+    _curve: Interpolated
+
+    def __init__(self, levels: Any, values: Any, tails: Tails = "normal") -> None:
+        check_choice(tails, TAILS, "tails")
+        levels = _check_levels(levels)
+        values = as_columns(values, "values")
+        if values.shape[1] != len(levels):
+            raise InvalidInputError(
+                f"values must have one column a level, shape (n, {len(levels)}), got {values.shape}"
+            )
+        order = np.argsort(levels)
+        levels, values = levels[order], np.sort(values[:, order], axis=1)
+        if tails == "normal":
+            require_spread(values, "values")
+        curve = Interpolated(ndtri(levels)[np.newaxis], values, normal_tails=tails == "normal")
+        self._store(levels=levels, values=values, tails=tails, _curve=curve)
+        # conservative: a row with two equal quantiles has an atom
+        self._store(is_continuous=tails == "normal" and not (np.diff(values, axis=1) == 0).any())
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.values)
+
+    def _rows(self, rows: IntArray) -> Self:
+        return type(self)(self.levels, self.values[rows], self.tails)
+
+    def _logcdf(self, y: FloatArray) -> FloatArray:
+        return log_tails_from_z(self._curve.z(y))[0]
+
+    def _logsf(self, y: FloatArray) -> FloatArray:
+        return log_tails_from_z(self._curve.z(y))[1]
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return self._curve.logpdf(y)
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        return self._curve.bounded_z(y)
+
+    def _unbounded_z(self, y: FloatArray) -> FloatArray:
+        return self._curve.z(y)
+
+    def _from_z(self, z: FloatArray) -> FloatArray:
+        return self._curve.from_z(z)
+
+    def mean(self) -> FloatArray:
+        """Return the mean of the interpolated distribution."""
+        return self._curve.moments()[0]
+
+    def var(self) -> FloatArray:
+        """Return the variance of the interpolated distribution."""
+        return self._curve.moments()[1]
+
+
+def _check_levels(levels: Any) -> FloatArray:
+    array = as_float_array(levels, "levels")
+    if array.ndim != 1 or len(array) < 2:
+        raise InvalidInputError(f"levels must have shape (q,) with q >= 2, got {array.shape}")
+    require_finite(array, "levels")
+    if not ((array > 0) & (array < 1)).all():
+        raise InvalidInputError(f"levels must lie strictly between 0 and 1, got {array}; give 95% as 0.95")
+    if len(np.unique(array)) < len(array):
+        raise InvalidInputError(f"levels must differ from each other, got {array}")
+    return array
+
+
+def require_spread(values: FloatArray, name: str) -> None:
+    """Refuse rows whose sorted values are all equal: a Normal tail has no scale there."""
+    constant = values[:, 0] == values[:, -1]
+    if constant.any():
+        row = int(np.argmax(constant))
+        raise InvalidInputError(
+            f'{name} must have at least two different values in every row for tails="normal", got '
+            f"{int(constant.sum())} constant rows, the first row {row}: {values[row, 0]!r}; "
+            'use tails="empirical" or drop those rows'
+        )

@@ -1,0 +1,66 @@
+"""What recalibrators share: validation of a fit, and scikit-learn's manners for parameters."""
+
+import inspect
+from typing import Any, Self
+
+from nearcal._arrays import FloatArray, as_response
+from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
+from nearcal.distributions import Distribution
+from nearcal.recalibration._local_sample import Calibration
+
+
+class Recalibrator:
+    """Base class: ``__init__`` only stores its arguments, ``fit`` validates them and returns self."""
+
+    calibration_: Calibration
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name; ``deep`` is there for scikit-learn's sake."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change constructor arguments by name; takes effect at the next ``fit``."""
+        known = self.get_params()
+        for name, value in parameters.items():
+            if name not in known:
+                raise InvalidParameterError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known) or 'none'}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(dist_cal, y_cal, ...) first")
+
+
+def require_distribution(value: Any, name: str) -> Distribution:
+    """Refuse what is not a nearcal distribution, with a hint for the usual mistakes."""
+    if isinstance(value, Distribution):
+        return value
+    raise InvalidInputError(
+        f"{name} must be a nearcal distribution, got {type(value).__name__}; wrap predictions, for example "
+        "nearcal.Normal(mean, std), nearcal.from_scipy(...) or nearcal.from_torch(...)"
+    )
+
+
+def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:
+    """Return the normal scores of the calibration responses, refusing responses the model calls impossible."""
+    import numpy as np
+
+    y = as_response(y_cal, len(dist_cal), "y_cal")
+    z = dist_cal.z(y)
+    impossible = ~np.isfinite(z)
+    if impossible.any():
+        first = int(np.argmax(impossible))
+        raise InvalidInputError(
+            f"y_cal must lie inside the support of dist_cal, got {int(impossible.sum())} of {len(y)} responses with "
+            f"probability zero under the model, the first at index {first}: {y[first]!r}; drop those rows or use a "
+            "distribution that allows them"
+        )
+    return z

@@ -1,0 +1,83 @@
+"""Run a task over chunks of rows, on several threads, with memory set by a budget and not by the number of rows."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nearcal._arrays import check_count
+from nearcal._errors import InvalidParameterError
+from nearcal._optional import import_extra
+
+Progress: TypeAlias = bool | Callable[[int, int], None]
+
+_BYTES_PER_PAIR = 64  # a neighbour's index, distance, weight and score, and the temporaries of their arithmetic
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How much memory and how many threads a computation may take, and where it reports progress."""
+
+    threads: int | None = None
+    memory: int = 2**28
+    progress: Progress = False
+
+    def count(self) -> int:
+        """Return the number of threads: those asked for, or the processors this process may use."""
+        return self.threads if self.threads is not None else len(os.sched_getaffinity(0))
+
+    def chunks(self, rows: int, pairs_per_row: int) -> list[slice]:
+        """Split rows so that the chunks in work at one time together stay within half of the memory budget."""
+        per_thread = self.memory // 2 // self.count()
+        size = max(1, min(per_thread // (_BYTES_PER_PAIR * max(pairs_per_row, 1)), -(-rows // self.count())))
+        return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+    def run(self, task: Callable[[slice], None], chunks: list[slice]) -> None:
+        """Run the task on every chunk; the first error stops the rest and is raised."""
+        rows = chunks[-1].stop
+        with self._reporter(rows) as report:
+            if self.count() == 1 or len(chunks) == 1:
+                for chunk in chunks:
+                    task(chunk)
+                    report(chunk.stop - chunk.start)
+                return
+            with ThreadPoolExecutor(self.count()) as pool:
+                sizes = {pool.submit(task, chunk): chunk.stop - chunk.start for chunk in chunks}
+                try:
+                    for future in as_completed(sizes):
+                        future.result()
+                        report(sizes[future])
+                except BaseException:
+                    pool.shutdown(cancel_futures=True)
+                    raise
+
+    @contextmanager
+    def _reporter(self, rows: int) -> Iterator[Callable[[int], None]]:
+        """Yield a function that takes the number of rows just finished."""
+        if callable(self.progress):
+            callback, done = self.progress, 0
+
+            def count_rows(finished: int) -> None:
+                nonlocal done
+                done += finished
+                callback(done, rows)
+
+            yield count_rows
+        elif self.progress:
+            rich_progress = import_extra("rich.progress", "progress", "progress=True")
+            with rich_progress.Progress() as bar:
+                line = bar.add_task("recalibrating", total=rows)
+                yield lambda finished: bar.advance(line, finished)
+        else:
+            yield lambda finished: None
+
+
+def check_workers(threads: object, memory: object, progress: object) -> None:
+    """Validate the options behind a ``Workers``."""
+    if threads is not None:
+        check_count(threads, "threads")
+    check_count(memory, "memory", minimum=2**20)
+    if not (isinstance(progress, bool) or callable(progress)):
+        raise InvalidParameterError(f"progress must be True, False or a function (done, total), got {progress!r}")

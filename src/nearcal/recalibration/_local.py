@@ -1,0 +1,204 @@
+"""Local recalibration: Algorithm 1 of the paper."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from nearcal._arrays import as_space, check_choice, check_count
+from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal.distributions import Distribution
+from nearcal.neighbors import METRICS, KDTreeIndex, Metric, NeighborIndex
+from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
+from nearcal.recalibration._chunks import Progress, Workers, check_workers
+from nearcal.recalibration._local_sample import QUANTILE_RULES, Calibration, QuantileRule
+from nearcal.recalibration._neighborhoods import THINS, Finder, KNearest, Thin, WithinRadius
+from nearcal.recalibration._result import Recalibrated
+from nearcal.scaling import Scaling, SpaceMap, learn_scaling
+from nearcal.smoothing import SMOOTHINGS, Smoothing
+
+
+class LocalRecalibrator(Recalibrator):
+    """Recalibrate each prediction by the errors the model made nearby.
+
+    The normal scores z_i = Φ⁻¹(F_i(y_i)) of a calibration set tell where the observations fell in their predictive
+    distributions. For a new row j the scores of the calibration points near it, weighted by K(d_ij / u_j), are pushed
+    through its own quantile function: {F_j⁻¹(Φ(z_i)), w_ij} is a weighted sample of the recalibrated distribution.
+
+    Parameters
+    ----------
+    k : int, optional
+        Number of nearest calibration points; u is the distance to the k-th. Give ``k`` or ``radius``.
+    radius : float, optional
+        Take all calibration points within this distance instead; u is the radius.
+    smoothing : {"epanechnikov", "uniform", "triangular", "biweight", "gaussian"}
+        The kernel K; see :mod:`nearcal.smoothing`.
+    eps : float
+        With eps > 0, neighbours may be up to 1 + eps times as far as the true ones (Arya et al., 1998), which is
+        faster. 0 is exact. A radius is always exact.
+    scaling : {"none", "standard", "whiten"}
+        How to scale the space: not at all (the paper), columns to unit standard deviation, or to uncorrelated
+        directions of unit standard deviation.
+    metric : {"euclidean", "manhattan", "chebyshev", "cosine"}
+        Distance in the scaled space.
+    min_neighbors : int
+        With ``radius``: rows with fewer neighbours than this are thin. (At most n_cal is asked for.)
+    thin : {"nearest", "global", "base", "raise"}
+        What thin rows get: their ``min_neighbors`` nearest points, all points with equal weights, their base
+        distribution unchanged, or an error.
+    quantile_rule : {"step", "interpolated", "conservative"}
+        How quantiles are read from the weighted sample; see :class:`Recalibrated`.
+    memory : int
+        Bytes of working memory: half for the chunks in work, half for neighbourhoods kept between questions.
+    threads : int, optional
+        Number of threads; None takes the processors available. Results do not depend on it.
+    progress : bool or callable
+        True draws a progress bar; a callable receives (rows done, rows in all).
+
+    Attributes
+    ----------
+    n_cal_ : int
+        Number of calibration points.
+    space_map_ : SpaceMap
+        The fitted scaling.
+    index_ : NeighborIndex
+        The search structure.
+
+    References
+    ----------
+    R. Torres, D. J. Nott, S. A. Sisson, T. Rodrigues, J. G. Reis and G. S. Rodrigues, *Model-Free Local
+    Recalibration of Neural Networks*, arXiv:2403.05756.
+
+    Examples
+    --------
+    A linear model with one standard deviation for all, of data whose spread grows with x:
+
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(2, 20, size=4000)
+    >>> y = rng.normal(10 + 5 * x, x)
+    >>> model = nc.Normal(10 + 5 * x, 12.0)
+    >>> rc = nc.LocalRecalibrator(k=300).fit(model, y, x)
+    >>> new = rc.recalibrate(nc.Normal([25.0, 105.0], 12.0), [3.0, 19.0])
+    >>> new.std().round()
+    array([ 3., 19.])
+    """
+
+    index_: NeighborIndex
+    space_map_: SpaceMap
+    n_cal_: int
+
+    def __init__(
+        self,
+        k: int | None = None,
+        radius: float | None = None,
+        smoothing: Smoothing = "epanechnikov",
+        eps: float = 0.0,
+        *,
+        scaling: Scaling = "none",
+        metric: Metric = "euclidean",
+        min_neighbors: int = 30,
+        thin: Thin = "nearest",
+        quantile_rule: QuantileRule = "step",
+        memory: int = 2**28,
+        threads: int | None = None,
+        progress: Progress = False,
+    ) -> None:
+        self.k = k
+        self.radius = radius
+        self.smoothing = smoothing
+        self.eps = eps
+        self.scaling = scaling
+        self.metric = metric
+        self.min_neighbors = min_neighbors
+        self.thin = thin
+        self.quantile_rule = quantile_rule
+        self.memory = memory
+        self.threads = threads
+        self.progress = progress
+
+    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any) -> Self:
+        """Learn from a calibration set that the model was not trained on.
+
+        Parameters
+        ----------
+        dist_cal : Distribution
+            Predictive distributions of the n calibration points.
+        y_cal : array_like of shape (n,) or (n, 1)
+            What was observed.
+        space_cal : array_like of shape (n, d)
+            Where they are: inputs, activations of a layer, anything in which near means similar. (n,) is (n, 1).
+        """
+        self._check_options()
+        z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
+        space = as_space(space_cal, "space_cal", len(z))
+        self._check_k(len(z))
+        self.space_map_ = learn_scaling(self.scaling, space)
+        self.index_ = KDTreeIndex(self.space_map_(space), self.metric)
+        self.n_features_in_ = space.shape[1]
+        self.n_cal_ = len(z)
+        self.calibration_ = Calibration(z)
+        return self
+
+    def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:
+        """Return the recalibrated distributions of new rows; nothing is computed before it is asked for.
+
+        Parameters
+        ----------
+        dist_new : Distribution
+            Predictive distributions of the m new rows, of any family.
+        space_new : array_like of shape (m, d)
+            Where they are, in the space given to ``fit``.
+        """
+        self._require_fitted()
+        self._check_options()
+        self._check_k(self.n_cal_)
+        base = require_distribution(dist_new, "dist_new")
+        space = as_space(space_new, "space_new", len(base))
+        if space.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
+            )
+        finder = self._finder(self.space_map_(space))
+        workers = Workers(self.threads, self.memory, self.progress)
+        return Recalibrated(base, self.calibration_, finder, workers, self.quantile_rule)
+
+    def _finder(self, points: Any) -> Finder:
+        if self.radius is None:
+            assert self.k is not None
+            return KNearest(self.index_, points, self.k, float(self.eps), self.smoothing)
+        least = min(self.min_neighbors, self.n_cal_)
+        return WithinRadius(self.index_, points, float(self.radius), self.smoothing, least, self.thin, self.n_cal_)
+
+    def _check_options(self) -> None:
+        if (self.k is None) == (self.radius is None):
+            raise InvalidParameterError(
+                f"give exactly one of k and radius, got k={self.k!r} and radius={self.radius!r}; "
+                "k=1000 is the paper's choice for 10,000 calibration points"
+            )
+        if self.k is not None:
+            check_count(self.k, "k")
+        if self.radius is not None:
+            check_number(self.radius, "radius", least=0.0, strict=True)
+        check_number(self.eps, "eps", least=0.0)
+        check_count(self.min_neighbors, "min_neighbors")
+        check_choice(self.smoothing, SMOOTHINGS, "smoothing")
+        check_choice(self.metric, METRICS, "metric")
+        check_choice(self.thin, THINS, "thin")
+        check_choice(self.quantile_rule, QUANTILE_RULES, "quantile_rule")
+        check_workers(self.threads, self.memory, self.progress)
+
+    def _check_k(self, n: int) -> None:
+        if self.k is not None and self.k > n:
+            raise InvalidParameterError(
+                f"k must be at most the number of calibration points, {n}, got {self.k}; "
+                "for all points equally weighted use GlobalRecalibrator"
+            )
+
+
+def check_number(value: Any, name: str, least: float, *, strict: bool = False) -> None:
+    """Validate a finite real number >= least, or > least if strict."""
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not is_number or not np.isfinite(value) or value < least or (strict and value == least):
+        raise InvalidParameterError(
+            f"{name} must be a finite number {'>' if strict else '>='} {least:g}, got {value!r}"
+        )

@@ -1,0 +1,199 @@
+"""The weighted sample of one chunk of rows, and what can be computed from it."""
+
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.special import logsumexp, ndtri
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._normal_scores import log_normal_density, log_tails_from_z
+from nearcal.distributions._base import Distribution
+from nearcal.distributions._interpolation import Interpolated
+from nearcal.distributions._samples import interpolate_draws, silverman_bandwidth, sort_weighted
+from nearcal.recalibration._neighborhoods import Neighborhoods
+
+QuantileRule = Literal["step", "interpolated", "conservative"]
+QUANTILE_RULES: tuple[QuantileRule, ...] = get_args(QuantileRule)
+
+
+class Calibration:
+    """The normal scores of the calibration set, and their ranks."""
+
+    def __init__(self, z: FloatArray) -> None:
+        self.z = z
+        order = np.argsort(z, kind="stable")
+        self.sorted_z = z[order]
+        self.ranks = np.empty(len(z), dtype=np.int32)
+        self.ranks[order] = np.arange(len(z), dtype=np.int32)
+
+
+class LocalSample:
+    """Neighbourhoods of a chunk of rows with their base distributions.
+
+    Rows without a neighbourhood keep their base distribution in every statistic.
+    """
+
+    def __init__(self, base: Distribution, neighborhoods: Neighborhoods, calibration: Calibration) -> None:
+        self.base = base
+        self.neighborhoods = neighborhoods
+        self.calibration = calibration
+        self.left_alone: IntArray = np.flatnonzero(neighborhoods.which < 0)
+
+    # ---- moments ----------------------------------------------------------------------------------------------------
+
+    def moments(
+        self, location_scale: tuple[FloatArray, FloatArray, FloatArray] | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance; given (loc, scale, standard scores) no quantile function is called."""
+        if location_scale is None:
+            mean, variance = self._sample_moments()
+        else:
+            loc, scale, scores = location_scale
+            standard_mean, standard_variance = self._score_moments(scores)
+            mean, variance = loc + scale * standard_mean, scale**2 * standard_variance
+        if len(self.left_alone):
+            kept = self.base[self.left_alone]
+            mean[self.left_alone], variance[self.left_alone] = kept.mean(), kept.var()
+        return mean, variance
+
+    def _score_moments(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        from nearcal._jit import _summary
+
+        nb = self.neighborhoods
+        mean, variance = _summary.weighted_moments(nb.indptr, nb.indices, nb.weights, scores)
+        return nb.per_row(mean, 0.0), nb.per_row(variance, 1.0)
+
+    def _sample_moments(self) -> tuple[FloatArray, FloatArray]:
+        values, weights = self.sample()
+        mean = np.einsum("rk,rk->r", weights, values)
+        return mean, np.einsum("rk,rk->r", weights, (values - mean[:, np.newaxis]) ** 2)
+
+    def sample(self) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted sample as (rows, longest) arrays of values and weights."""
+        scores, weights = self.scores()
+        return self.base._from_z(scores), weights
+
+    def scores(self) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted normal scores as (rows, longest) arrays; rows left alone have weight zero throughout."""
+        nb = self.neighborhoods
+        scores = nb.padded(self.calibration.z[nb.indices], 0.0)[nb.which]
+        weights = nb.padded(nb.weights, 0.0)[nb.which]
+        weights[self.left_alone] = 0.0
+        # where a neighbourhood is short, its padding must not lie outside the sample
+        return np.where(weights > 0, scores, scores[:, :1]), weights
+
+    # ---- distribution function and quantiles ------------------------------------------------------------------------
+
+    def quantile_scores(self, p: FloatArray, rule: QuantileRule) -> FloatArray:
+        """Return the normal scores of the quantiles at levels p of shape (rows, q)."""
+        if rule == "interpolated":
+            z = self.curve.from_z(ndtri(p))
+        else:
+            z = self._step_scores(p, conservative=rule == "conservative")
+        z[self.left_alone] = ndtri(p[self.left_alone])
+        return z
+
+    def values_at(self, z: FloatArray) -> FloatArray:
+        """Return the responses whose normal score under the interpolated rule is z, of shape (rows, q)."""
+        scores = self.curve.from_z(z)
+        scores[self.left_alone] = z[self.left_alone]
+        return self.base._from_z(scores)
+
+    def _step_scores(self, p: FloatArray, *, conservative: bool) -> FloatArray:
+        from nearcal._jit import _summary
+
+        nb = self.neighborhoods
+        levels, from_above = np.ascontiguousarray(p), np.zeros(p.shape, dtype=np.bool_)
+        if conservative:
+            own = nb.per_row(nb.self_weight, 0.0)[:, np.newaxis]
+            from_above = p < 0.5
+            levels = np.where(from_above, p - (1 - p) * own, p * (1 + own))
+        ranks = _summary.quantile_ranks(
+            nb.indptr, nb.indices, nb.weights, self.calibration.ranks, nb.which, levels, from_above
+        )
+        return self.calibration.sorted_z[ranks]
+
+    @cached_property
+    def curve(self) -> Interpolated:
+        """The weighted scores of each row as an interpolated distribution, by the rule of ``Samples``."""
+        scores, weights = self.scores()
+        # one more place keeps single neighbours apart from the interpolation's need of two knots
+        scores = np.concatenate([scores, scores[:, :1]], axis=1)
+        weights = np.concatenate([weights, np.zeros((len(weights), 1))], axis=1)
+        weights[self.left_alone, 0] = 1.0
+        return interpolate_draws(*sort_weighted(scores, weights))
+
+    def log_tails(self, y: FloatArray, rule: QuantileRule) -> tuple[FloatArray, FloatArray]:
+        """Return log P(Y <= y) and log P(Y > y) for y of shape (rows, q)."""
+        if rule == "interpolated":
+            lower, upper = log_tails_from_z(self.curve.z(self.base._unbounded_z(y)))
+        else:
+            with np.errstate(divide="ignore"):
+                lower, upper = (np.log(tail) for tail in self.step_tails(y))
+        if len(self.left_alone):
+            kept, at = self.base[self.left_alone], y[self.left_alone]
+            lower[self.left_alone], upper[self.left_alone] = kept._logcdf(at), kept._logsf(at)
+        return lower, upper
+
+    def step_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of the sample at or below y and above y; zeros for rows left alone."""
+        from nearcal._jit import _summary
+
+        nb = self.neighborhoods
+        thresholds = np.searchsorted(self.calibration.sorted_z, self.base._unbounded_z(y), side="right")
+        below, above = _summary.weight_below(
+            nb.indptr, nb.indices, nb.weights, self.calibration.ranks, nb.which, thresholds
+        )
+        return np.minimum(below, 1.0), np.minimum(above, 1.0)
+
+    def bounded_z(self, y: FloatArray, rule: QuantileRule) -> FloatArray:
+        """Return finite normal scores: a step distribution counts y at least half an effective draw from its ends."""
+        if rule == "interpolated":
+            z = self.curve.z(self.base._z(y))
+        else:
+            half_draw = (0.5 / np.maximum(self.effective_size(), 1.0))[:, np.newaxis]
+            below, above = self.step_tails(y)
+            lighter = np.minimum(below, above)
+            z = np.copysign(ndtri(np.maximum(lighter, half_draw)), below - above)
+        z[self.left_alone] = self.base._z(y)[self.left_alone]
+        return z
+
+    # ---- density ----------------------------------------------------------------------------------------------------
+
+    def log_density(self, y: FloatArray) -> FloatArray:
+        """Return the log of (kernel density of the scores at z(y)) · dz/dy for y of shape (rows, q)."""
+        scores, weights = self.scores()
+        weights[self.left_alone] = 1 / weights.shape[1]  # any proper weights: these rows are replaced below
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(weights)
+        width = self._bandwidth()[:, np.newaxis]
+        z = self.base._z(y)
+        log_kernel = [
+            logsumexp(log_weights + log_normal_density((column[:, np.newaxis] - scores) / width), axis=1)
+            for column in z.T
+        ]
+        base_log_density = self.base._logpdf(y)
+        log_jacobian = base_log_density - log_normal_density(z)
+        density = np.stack(log_kernel, axis=1) - np.log(width) + log_jacobian
+        density[self.left_alone] = base_log_density[self.left_alone]
+        # outside the support of the base distribution there is nothing to recalibrate
+        return np.where(np.isneginf(base_log_density) | ~np.isfinite(z), -np.inf, density)
+
+    def _bandwidth(self) -> FloatArray:
+        std = np.sqrt(self._score_moments(self.calibration.z)[1])
+        quartiles = self._step_scores(np.tile([0.25, 0.75], (len(self.base), 1)), conservative=False)
+        # identical scores have no spread to learn a bandwidth from: the calibrated spread, 1, stands in
+        std = np.where(std > 0, std, 1.0)
+        size = np.maximum(self.effective_size(), 1.0)
+        return silverman_bandwidth(std, quartiles[:, 1] - quartiles[:, 0], size, 0.0)
+
+    # ---- description ------------------------------------------------------------------------------------------------
+
+    def effective_size(self) -> FloatArray:
+        """Return 1 / Σ w² of each row; 0 for rows left alone."""
+        return self.neighborhoods.per_row(self.neighborhoods.effective_size, 0.0)
+
+    def radius(self) -> FloatArray:
+        """Return the distance u at which the weights vanish."""
+        return self.neighborhoods.per_row(self.neighborhoods.bandwidth, np.nan)

@@ -1,0 +1,242 @@
+"""Weighted neighbourhoods: which calibration points speak for a new row, and how loudly."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, Protocol, Self, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._errors import ThinNeighborhoodError
+from nearcal.neighbors import NeighborIndex, NeighborLists
+from nearcal.smoothing import smoothing_code
+
+Thin = Literal["nearest", "global", "base", "raise"]
+THINS: tuple[Thin, ...] = get_args(Thin)
+
+_PROBE_ROWS = 32
+_Number = TypeVar("_Number", np.int32, np.float64)
+
+NO_NEIGHBORHOOD = -1  # the row keeps its base distribution
+
+
+@dataclass(frozen=True)
+class Neighborhoods:
+    """Neighbourhoods of a chunk of rows in CSR form; row j belongs to neighbourhood ``which[j]``, or to none if -1."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    distances: FloatArray
+    weights: FloatArray
+    bandwidth: FloatArray
+    effective_size: FloatArray
+    self_weight: FloatArray
+    which: IntArray
+
+    @property
+    def nbytes(self) -> int:
+        """Return the memory of the large arrays."""
+        return self.indices.nbytes + self.distances.nbytes + self.weights.nbytes
+
+    def per_row(self, values: FloatArray, missing: float) -> FloatArray:
+        """Spread one value a neighbourhood over the rows."""
+        return np.where(self.which < 0, missing, values[self.which])
+
+    def padded(self, values: NDArray[_Number], fill: float) -> NDArray[_Number]:
+        """Return values of the neighbours as one row a neighbourhood, (g, longest), short ones filled up."""
+        lengths = np.diff(self.indptr)
+        longest = int(lengths.max(initial=1))
+        if (lengths == longest).all():
+            return values.reshape(len(lengths), longest)
+        table = np.full((len(lengths), longest), fill, dtype=values.dtype)
+        table[np.arange(longest) < lengths[:, np.newaxis]] = values
+        return table
+
+
+def weigh(lists: NeighborLists, bandwidth: FloatArray, smoothing: str) -> Neighborhoods:
+    """Give the neighbours of each query their weights; query j is row j."""
+    from nearcal._jit import _weights
+
+    weights, effective_size, self_weight = _weights.weigh(
+        lists.indptr, lists.distances, bandwidth, smoothing_code(smoothing)
+    )
+    which = np.arange(len(lists.indptr) - 1)
+    return Neighborhoods(
+        lists.indptr, lists.indices, lists.distances, weights, bandwidth, effective_size, self_weight, which
+    )
+
+
+class Finder(Protocol):
+    """Finds the neighbourhoods of new rows, chunk by chunk."""
+
+    @property
+    def pairs_per_row(self) -> int:
+        """The number of neighbours of a row, or an estimate, for planning memory."""
+        ...
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all rows have one and the same neighbourhood."""
+        ...
+
+    def find(self, rows: slice) -> Neighborhoods:
+        """Return the neighbourhoods of a range of rows."""
+        ...
+
+    def take(self, rows: IntArray) -> Self:
+        """Return the finder of the chosen rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class KNearest:
+    """The k nearest calibration points; u is the distance to the k-th."""
+
+    index: NeighborIndex
+    points: FloatArray
+    k: int
+    eps: float
+    smoothing: str
+
+    @property
+    def pairs_per_row(self) -> int:
+        """Return k."""
+        return self.k
+
+    @property
+    def is_shared(self) -> bool:
+        """Return False."""
+        return False
+
+    def find(self, rows: slice) -> Neighborhoods:
+        """Search a range of rows."""
+        return nearest_neighborhoods(self.index, self.points[rows], self.k, self.eps, self.smoothing)
+
+    def take(self, rows: IntArray) -> Self:
+        """Return the finder of the chosen rows."""
+        return replace(self, points=self.points[rows])
+
+
+def nearest_neighborhoods(
+    index: NeighborIndex, points: FloatArray, k: int, eps: float, smoothing: str
+) -> Neighborhoods:
+    """Find and weigh the k nearest calibration points of each query."""
+    from nearcal._jit import _weights
+
+    lists = index.nearest(points, k, eps)
+    return weigh(lists, _weights.farthest(lists.indptr, lists.distances), smoothing)
+
+
+@dataclass(frozen=True)
+class WithinRadius:
+    """All calibration points within a radius, with a policy for rows that have fewer than ``min_neighbors``."""
+
+    index: NeighborIndex
+    points: FloatArray
+    radius: float
+    smoothing: str
+    min_neighbors: int
+    thin: Thin
+    n_cal: int
+
+    @cached_property
+    def pairs_per_row(self) -> int:
+        """Return twice the largest number of neighbours among a few evenly spread rows, for planning memory."""
+        probe = self.points[:: max(1, len(self.points) // _PROBE_ROWS)]
+        largest = int(np.diff(self.index.within(probe, self.radius).indptr).max())
+        return min(max(2 * largest, self.min_neighbors), self.n_cal)
+
+    @property
+    def is_shared(self) -> bool:
+        """Return False."""
+        return False
+
+    def find(self, rows: slice) -> Neighborhoods:
+        """Search a range of rows and apply the policy to the thin ones."""
+        lists = self.index.within(self.points[rows], self.radius)
+        counts = np.diff(lists.indptr)
+        found = weigh(lists, np.full(len(counts), self.radius), self.smoothing)
+        thin_rows = np.flatnonzero(counts < self.min_neighbors)
+        if len(thin_rows) == 0:
+            return found
+        if self.thin == "raise":
+            first = thin_rows[0]
+            raise ThinNeighborhoodError(
+                f"every row must have at least min_neighbors={self.min_neighbors} calibration points within "
+                f"radius={self.radius:g}; row {rows.start + first} has {counts[first]}, and {len(thin_rows)} rows of "
+                f'{len(counts)} looked at are thin; increase radius or choose thin="nearest", "global" or "base"'
+            )
+        if self.thin == "base":
+            which = found.which.copy()
+            which[thin_rows] = NO_NEIGHBORHOOD
+            return replace(found, which=which)
+        if self.thin == "global":
+            return _redirect(found, thin_rows, everyone(self.n_cal), np.zeros(len(thin_rows), dtype=np.intp))
+        nearest = nearest_neighborhoods(
+            self.index, self.points[rows][thin_rows], self.min_neighbors, 0.0, self.smoothing
+        )
+        return _redirect(found, thin_rows, nearest, nearest.which)
+
+    def take(self, rows: IntArray) -> Self:
+        """Return the finder of the chosen rows."""
+        return replace(self, points=self.points[rows])
+
+
+def _redirect(found: Neighborhoods, rows: IntArray, other: Neighborhoods, which: IntArray) -> Neighborhoods:
+    """Append the neighbourhoods of ``other`` and let the given rows point to them."""
+    redirected = found.which.copy()
+    redirected[rows] = len(found.indptr) - 1 + which
+    return Neighborhoods(
+        np.concatenate([found.indptr, found.indptr[-1] + other.indptr[1:]]),
+        np.concatenate([found.indices, other.indices]),
+        np.concatenate([found.distances, other.distances]),
+        np.concatenate([found.weights, other.weights]),
+        np.concatenate([found.bandwidth, other.bandwidth]),
+        np.concatenate([found.effective_size, other.effective_size]),
+        np.concatenate([found.self_weight, other.self_weight]),
+        redirected,
+    )
+
+
+def everyone(n_cal: int) -> Neighborhoods:
+    """Return the one neighbourhood of all calibration points, equally weighted, without distances."""
+    return Neighborhoods(
+        indptr=np.array([0, n_cal], dtype=np.int64),
+        indices=np.arange(n_cal, dtype=np.int32),
+        distances=np.zeros(n_cal),
+        weights=np.full(n_cal, 1 / n_cal),
+        bandwidth=np.array([np.inf]),
+        effective_size=np.array([float(n_cal)]),
+        self_weight=np.array([1 / n_cal]),
+        which=np.zeros(1, dtype=np.intp),
+    )
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """All calibration points with equal weights, whatever the row: global recalibration."""
+
+    n_cal: int
+
+    @property
+    def pairs_per_row(self) -> int:
+        """Return the number of calibration points."""
+        return self.n_cal
+
+    @property
+    def is_shared(self) -> bool:
+        """Return True."""
+        return True
+
+    @cached_property
+    def _shared(self) -> Neighborhoods:
+        return everyone(self.n_cal)
+
+    def find(self, rows: slice) -> Neighborhoods:
+        """Return the shared neighbourhood."""
+        return replace(self._shared, which=np.zeros(rows.stop - rows.start, dtype=np.intp))
+
+    def take(self, rows: IntArray) -> Self:
+        """Return the same: rows do not differ."""
+        return self

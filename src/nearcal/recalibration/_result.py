@@ -1,0 +1,323 @@
+"""The recalibrated distribution: lazy, computed in chunks, itself a distribution."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from nearcal._arrays import FloatArray, IntArray, check_count
+from nearcal._normal_scores import z_from_log_tails
+from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels
+from nearcal.recalibration._chunks import Workers
+from nearcal.recalibration._local_sample import Calibration, LocalSample, QuantileRule
+from nearcal.recalibration._neighborhoods import Finder, Neighborhoods
+
+LocationScale: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+
+_UNTOUCHED_QUANTILES = 100
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What ``Recalibrated.summary`` returns: one array a statistic, one entry a row."""
+
+    mean: FloatArray
+    std: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    quantiles: FloatArray
+    effective_size: FloatArray
+    radius: FloatArray
+
+
+class Neighbors(NamedTuple):
+    """Neighbours of some rows, nearest first; short rows are padded with index -1, distance inf, weight 0."""
+
+    indices: NDArray[np.int32]
+    distances: FloatArray
+    weights: FloatArray
+
+
+class WeightedSample(NamedTuple):
+    """Weighted sample of the recalibrated distributions of some rows; short rows are padded with weight 0."""
+
+    values: FloatArray
+    weights: FloatArray
+
+
+class Recalibrated(Distribution):
+    """Recalibrated predictive distributions, made by ``recalibrate``.
+
+    Row j is the weighted sample {F_j⁻¹(Φ(z_i)), w_ij} over the calibration points i near it. Nothing is computed
+    before it is asked for, and then in chunks of rows: no array of rows × neighbours is ever held for all rows. The
+    neighbourhoods of earlier questions are kept while they fit in the memory budget. To get several statistics of many
+    rows in one pass use :meth:`summary`.
+
+    - ``mean``, ``var``: moments of the weighted sample, Σ w y and Σ w (y - mean)².
+    - ``ppf``, ``interval``, ``cdf``, ``sf``, ``sample``: by the rule chosen in the recalibrator. ``"step"``: the
+      weighted empirical distribution; a quantile is the least value whose cumulated weight reaches p.
+      ``"interpolated"``: continuous, with the interpolation and the Normal tails of :class:`Samples`, on the scale of
+      normal scores. ``"conservative"``: quantiles move outwards as if the new point itself, with weight K(0), lay
+      beyond them (equal weights: the ⌈(k+1)p⌉-th smallest value above the median, as in split conformal
+      prediction), bounded by the outermost sample value.
+    - ``pdf``, ``logpdf``: a smooth density under every rule: Gaussian kernel estimate of the weighted scores
+      (Silverman's bandwidth with the effective size), times dz/dy of the base distribution.
+
+    Attributes
+    ----------
+    base : Distribution
+        The distributions before recalibration.
+    """
+
+    base: Distribution
+    quantile_rule: QuantileRule
+    _calibration: Calibration
+    _finder: Finder
+    _workers: Workers
+    _kept: dict[tuple[int, int], Neighborhoods]
+
+    def __init__(
+        self,
+        base: Distribution,
+        calibration: Calibration,
+        finder: Finder,
+        workers: Workers,
+        quantile_rule: QuantileRule,
+    ) -> None:
+        self._store(base=base, _calibration=calibration, _finder=finder, _workers=workers)
+        self._store(quantile_rule=quantile_rule, is_continuous=quantile_rule == "interpolated", _kept={})
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.base)
+
+    def _rows(self, rows: IntArray) -> Self:
+        return type(self)(
+            self.base[rows], self._calibration, self._finder.take(rows), self._workers, self.quantile_rule
+        )
+
+    # ---- statistics -------------------------------------------------------------------------------------------------
+
+    def mean(self) -> FloatArray:
+        """Return Σ w y of every row, shape (n,)."""
+        return self._moments[0].copy()
+
+    def var(self) -> FloatArray:
+        """Return Σ w (y - mean)² of every row, shape (n,)."""
+        return self._moments[1].copy()
+
+    @cached_property
+    def effective_size(self) -> FloatArray:
+        """The number of equally weighted points that would carry as much information: 1 / Σ w², shape (n,).
+
+        It is 0 where a thin neighbourhood left the base distribution as it was.
+        """
+        return self._gather(lambda sample, rows: (sample.effective_size(),))[0]
+
+    @cached_property
+    def radius(self) -> FloatArray:
+        """The distance u at which the weights vanish, shape (n,): to the k-th neighbour, or the radius asked for.
+
+        It is infinite for global recalibration.
+        """
+        return self._gather(lambda sample, rows: (sample.radius(),))[0]
+
+    def summary(self, coverage: float = 0.95, p: Any = ()) -> Summary:
+        """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.
+
+        Parameters
+        ----------
+        coverage : float
+            Coverage of the central interval (lower, upper).
+        p : array_like of shape (q,)
+            Further quantile levels, returned as ``quantiles`` of shape (n, q).
+
+        Returns
+        -------
+        Summary
+            mean, std, lower, upper, quantiles, effective_size, radius.
+        """
+        levels = np.concatenate([interval_levels(coverage), np.atleast_1d(as_levels(p))])
+        location_scale = self._location_scale_scores
+
+        def statistics(sample: LocalSample, rows: slice) -> tuple[FloatArray, ...]:
+            scores = sample.quantile_scores(np.tile(levels, (len(sample.base), 1)), self.quantile_rule)
+            mean, var = sample.moments(_cut(location_scale, rows))
+            quantiles = sample.base._from_z(scores)
+            return mean, np.sqrt(var), quantiles, sample.effective_size(), sample.radius()
+
+        expanded = location_scale is None or self.quantile_rule == "interpolated"
+        mean, std, quantiles, effective_size, radius = self._gather(statistics, expanded=expanded, keep=False)
+        return Summary(mean, std, quantiles[:, 0], quantiles[:, 1], quantiles[:, 2:], effective_size, radius)
+
+    def neighbors(self, rows: Any) -> Neighbors:
+        """Return the calibration points that speak for some rows.
+
+        Parameters
+        ----------
+        rows : int, slice, mask or index array
+
+        Returns
+        -------
+        Neighbors
+            ``indices``, ``distances`` and ``weights``, each of shape (number of rows, most neighbours), nearest first.
+            Short rows are padded with index -1, distance inf and weight 0.
+        """
+        chosen = self[rows]
+        found = chosen._finder.find(slice(0, len(chosen)))
+        missing = found.which < 0
+        indices = found.padded(found.indices, -1)[found.which]
+        distances = found.padded(found.distances, np.inf)[found.which]
+        weights = found.padded(found.weights, 0.0)[found.which]
+        indices[missing], distances[missing], weights[missing] = -1, np.inf, 0.0
+        order = np.lexsort((indices, distances))
+        return Neighbors(
+            np.take_along_axis(indices, order, axis=1),
+            np.take_along_axis(distances, order, axis=1),
+            np.take_along_axis(weights, order, axis=1),
+        )
+
+    def weighted_sample(self, rows: Any) -> WeightedSample:
+        """Return the output of Algorithm 1 for some rows: sample values and their weights.
+
+        Parameters
+        ----------
+        rows : int, slice, mask or index array
+
+        Returns
+        -------
+        WeightedSample
+            ``values`` and ``weights``, each of shape (number of rows, most neighbours), in the order of
+            :meth:`neighbors`. Short rows are padded with weight 0. A row left to its base distribution is given by
+            equally weighted quantiles of it.
+        """
+        chosen = self[rows]
+        indices, _, weights = chosen.neighbors(slice(None))
+        scores = np.where(indices < 0, 0.0, self._calibration.z[indices])
+        untouched = weights.sum(axis=1) == 0
+        if untouched.any():
+            scores, weights = _describe_untouched(scores, weights, untouched)
+        return WeightedSample(chosen.base._from_z(scores), weights)
+
+    def sample(self, size: int, rng: Seed = None) -> FloatArray:
+        """Draw ``size`` values from every row; under the step rules neighbours are drawn by their weights."""
+        size = check_count(size, "size")
+        p = np.random.default_rng(rng).uniform(size=(len(self), size))
+        return self._quantiles(p, "interpolated" if self.is_continuous else "step")
+
+    # ---- a family's part of the bargain -----------------------------------------------------------------------------
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._quantiles(p, self.quantile_rule)
+
+    def _from_z(self, z: FloatArray) -> FloatArray:
+        if not self.is_continuous:
+            return self._ppf(ndtr(z))
+        z = np.broadcast_to(z, (len(self), z.shape[1]))
+        return self._gather(lambda sample, rows: (sample.values_at(z[rows]),), expanded=True)[0]
+
+    def _logcdf(self, y: FloatArray) -> FloatArray:
+        return self._log_tails(y)[0]
+
+    def _logsf(self, y: FloatArray) -> FloatArray:
+        return self._log_tails(y)[1]
+
+    def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        lower, upper = self._gather(
+            lambda sample, rows: sample.log_tails(y[rows], self.quantile_rule), expanded=self.is_continuous
+        )
+        return lower, upper
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        return self._gather(
+            lambda sample, rows: (sample.bounded_z(y[rows], self.quantile_rule),), expanded=self.is_continuous
+        )[0]
+
+    def _unbounded_z(self, y: FloatArray) -> FloatArray:
+        return z_from_log_tails(*self._log_tails(y))
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return self._gather(lambda sample, rows: (sample.log_density(y[rows]),), expanded=True)[0]
+
+    def _quantiles(self, p: FloatArray, rule: QuantileRule) -> FloatArray:
+        def quantiles(sample: LocalSample, rows: slice) -> tuple[FloatArray]:
+            return (sample.base._from_z(sample.quantile_scores(p[rows], rule)),)
+
+        return self._gather(quantiles, expanded=rule == "interpolated")[0]
+
+    @cached_property
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        location_scale = self._location_scale_scores
+        mean, var = self._gather(
+            lambda sample, rows: sample.moments(_cut(location_scale, rows)), expanded=location_scale is None
+        )
+        return mean, var
+
+    @cached_property
+    def _location_scale_scores(self) -> LocationScale | None:
+        """Loc, scale and the standard quantile of every calibration score, where the base family has them."""
+        parts = self.base._location_scale()
+        if parts is None:
+            return None
+        loc, scale, standard = parts
+        return loc, scale, standard._from_z(self._calibration.z[np.newaxis])[0]
+
+    # ---- chunks -----------------------------------------------------------------------------------------------------
+
+    def _gather(
+        self,
+        statistics: Callable[[LocalSample, slice], tuple[FloatArray, ...]],
+        *,
+        expanded: bool = False,
+        keep: bool = True,
+    ) -> tuple[FloatArray, ...]:
+        """Compute statistics chunk by chunk and join them.
+
+        ``expanded`` says that an array of rows × neighbours is made for a chunk even where rows share a neighbourhood.
+        """
+        pairs = 1 if self._finder.is_shared and not expanded else self._finder.pairs_per_row
+        chunks = self._workers.chunks(len(self), pairs)
+        results: dict[int, tuple[FloatArray, ...]] = {}
+
+        def task(rows: slice) -> None:
+            whole = rows.stop - rows.start == len(self)
+            base = self.base if whole else self.base[rows]
+            sample = LocalSample(base, self._neighborhoods(rows, keep=keep), self._calibration)
+            results[rows.start] = statistics(sample, rows)
+
+        self._workers.run(task, chunks)
+        return tuple(np.concatenate(parts) for parts in zip(*(results[c.start] for c in chunks), strict=True))
+
+    def _neighborhoods(self, rows: slice, *, keep: bool) -> Neighborhoods:
+        """Search the neighbourhoods of a chunk, or take them from an earlier search."""
+        key = (rows.start, rows.stop)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._finder.find(rows)
+            spent = sum(other.nbytes for other in list(self._kept.values()))
+            if keep and not self._finder.is_shared and spent + found.nbytes <= self._workers.memory // 2:
+                self._kept[key] = found
+        return found
+
+
+def _cut(location_scale: LocationScale | None, rows: slice) -> LocationScale | None:
+    if location_scale is None:
+        return None
+    loc, scale, scores = location_scale
+    return loc[rows], scale[rows], scores
+
+
+def _describe_untouched(
+    scores: FloatArray, weights: FloatArray, untouched: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """Fill the rows without neighbours with equally weighted scores of the base distribution."""
+    width = max(scores.shape[1], _UNTOUCHED_QUANTILES)
+    missing = ((0, 0), (0, width - scores.shape[1]))
+    scores, weights = np.pad(scores, missing), np.pad(weights, missing)
+    scores[untouched] = ndtri((np.arange(width) + 0.5) / width)
+    weights[untouched] = 1 / width
+    return scores, weights

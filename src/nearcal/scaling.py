@@ -1,0 +1,80 @@
+"""Scaling of the space before distances are taken: none, standard deviations, or whitening."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, check_choice
+from nearcal._errors import InvalidInputError
+
+Scaling = Literal["none", "standard", "whiten"]
+SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
+
+_LARGEST = 1e150  # squared distances must not overflow
+
+
+@dataclass(frozen=True)
+class SpaceMap:
+    """The affine map x -> (x - center) @ matrix learnt from the calibration space."""
+
+    center: FloatArray
+    matrix: FloatArray | None
+    name: str
+
+    def __call__(self, space: FloatArray) -> FloatArray:
+        """Map positions of shape (n, d) into the space where distances are taken."""
+        _require_moderate(space, self.name)
+        if self.matrix is None:
+            return space
+        moved = space - self.center
+        if self.matrix.ndim == 1:
+            return np.ascontiguousarray(moved * self.matrix)
+        # einsum, not BLAS: a row's result must not depend on the rows beside it
+        return np.einsum("nd,de->ne", moved, self.matrix)
+
+
+def learn_scaling(scaling: str, space: FloatArray) -> SpaceMap:
+    """Learn the map from calibration positions of shape (n, d).
+
+    "standard" divides every column by its standard deviation; a constant column is left as it is. "whiten" rotates
+    to principal components and divides each by its standard deviation (Mahalanobis distance); directions in which
+    the calibration set does not vary are dropped.
+    """
+    check_choice(scaling, SCALINGS, "scaling")
+    _require_moderate(space, "space_cal")
+    center = space.mean(axis=0)
+    matrix: FloatArray | None = None
+    if scaling == "standard":
+        matrix = _inverse_deviation(space)
+    elif scaling == "whiten":
+        matrix = _whitening(space - center)
+    return SpaceMap(center, matrix, "space_new")
+
+
+def _inverse_deviation(space: FloatArray) -> FloatArray:
+    deviation = space.std(axis=0)
+    # the rounding of the mean gives a constant column a tiny deviation
+    constant = deviation <= 1e-14 * np.abs(space).max(axis=0)
+    return 1 / np.where(constant, 1.0, deviation)
+
+
+def _whitening(moved: FloatArray) -> FloatArray:
+    units = _inverse_deviation(moved)  # first to common units, so that small columns are not taken for rounding
+    _, singular, rotation = np.linalg.svd(moved * units, full_matrices=False)
+    kept = singular > singular.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
+    if not kept.any():
+        raise InvalidInputError(
+            'space_cal must vary in at least one direction for scaling="whiten", got identical rows; use scaling="none"'
+        )
+    deviation = singular[kept] / np.sqrt(len(moved))
+    return units[:, np.newaxis] * rotation[kept].T / deviation
+
+
+def _require_moderate(space: FloatArray, name: str) -> None:
+    largest = np.abs(space).max()
+    if largest > _LARGEST:
+        raise InvalidInputError(
+            f"{name} must hold numbers of magnitude below {_LARGEST:g}, since distances are squared, got {largest:g}; "
+            "rescale it"
+        )
