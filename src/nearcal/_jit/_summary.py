@@ -13,6 +13,7 @@ import numpy as np
 from nearcal._normal_scores import LEVEL_TOLERANCE
 
 _BINS = 512
+_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -33,6 +34,51 @@ def weighted_moments(indptr, indices, weights, scores):
             spread += weights[i] * deviation * deviation
         variance[group] = spread
     return mean, variance
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def row_moments(values, weights):
+    """Return Σ w v and Σ w (v - mean)² along each row; entries of weight zero change nothing, to the last bit."""
+    rows, width = values.shape
+    mean = np.zeros(rows)
+    variance = np.zeros(rows)
+    for row in range(rows):
+        total = 0.0
+        for i in range(width):
+            if weights[row, i] > 0.0:
+                total += weights[row, i] * values[row, i]
+        spread = 0.0
+        for i in range(width):
+            if weights[row, i] > 0.0:
+                deviation = values[row, i] - total
+                spread += weights[row, i] * deviation * deviation
+        mean[row] = total
+        variance[row] = spread
+    return mean, variance
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def log_density(indptr, indices, weights, scores, which, at, bandwidth):
+    """Return the log of the Gaussian kernel density of each row's neighbourhood at ``at``, a (rows, q) array."""
+    rows, q = at.shape
+    result = np.zeros((rows, q))
+    for row in range(rows):
+        group = which[row]
+        if group < 0:
+            continue
+        h = bandwidth[row]
+        for j in range(q):
+            closest = np.inf  # the largest term of the sum, factored out: far from all scores the rest underflows
+            for i in range(indptr[group], indptr[group + 1]):
+                if weights[i] > 0.0:
+                    closest = min(closest, abs(at[row, j] - scores[indices[i]]) / h)
+            total = 0.0
+            for i in range(indptr[group], indptr[group + 1]):
+                if weights[i] > 0.0:
+                    t = abs(at[row, j] - scores[indices[i]]) / h
+                    total += weights[i] * np.exp(-0.5 * (t - closest) * (t + closest))
+            result[row, j] = np.log(total / h) - 0.5 * closest * closest - _LOG_SQRT_2PI
+    return result
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -147,7 +193,7 @@ def _first_bin(bin_weight, level):
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def _last_bin(bin_weight, level):
     """Return the last occupied bin below which the cumulated weight does not exceed the level."""
-    chosen = max(np.searchsorted(bin_weight[:-1], level + LEVEL_TOLERANCE, side="right") - 1, 0)
+    chosen = np.searchsorted(bin_weight[:-1], max(level, 0.0) + LEVEL_TOLERANCE, side="right") - 1
     while bin_weight[chosen + 1] <= bin_weight[chosen]:
         chosen -= 1
     return chosen

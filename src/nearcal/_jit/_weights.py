@@ -38,10 +38,11 @@ def weigh(indptr, distances, bandwidth, kind):
         if start == stop:
             continue
         u = bandwidth[row]
-        inverse = 1.0 / u if u > 0.0 else 0.0
+        if not u > 0.0:
+            u = np.inf  # all neighbours at the query itself: t = 0
         total = 0.0
         for i in range(start, stop):
-            weights[i] = smooth(kind, distances[i] * inverse)
+            weights[i] = smooth(kind, distances[i] / u)
             total += weights[i]
         if not total > 0.0:  # k = 1, or every neighbour at the edge: nothing tells them apart
             weights[start:stop] = 1.0

@@ -74,6 +74,10 @@ class Distribution(ABC):
         """Return Φ⁻¹(cdf) even where it is infinite; ``_z`` of a distribution with atoms is held finite."""
         return self._z(y)
 
+    def _density_z(self, y: FloatArray) -> FloatArray:
+        """Return the score whose slope matches ``_logpdf``: that of the smoothed cdf where the density is smoothed."""
+        return self._z(y)
+
     def _ppf(self, p: FloatArray) -> FloatArray:
         return self._from_z(ndtri(p))
 
@@ -202,6 +206,12 @@ class Distribution(ABC):
                 value.flags.writeable = False
             object.__setattr__(self, name, value)
 
+    def _with(self, **fields: Any) -> Self:
+        """Return a batch with these fields in place of its own, already validated: how rows are taken."""
+        twin = object.__new__(type(self))
+        twin._store(**{**vars(self), **fields})
+        return twin
+
     def _evaluate(self, function: Any, values: Any, name: str) -> FloatArray:
         """Bring values to (n, q), evaluate, and give the result the shape of the question."""
         array = as_float_array(values, name)
@@ -249,7 +259,7 @@ class ParametricDistribution(Distribution):
         return len(getattr(self, self._parameter_names[0]))
 
     def _rows(self, rows: IntArray) -> Self:
-        return type(self)(**{name: _take(getattr(self, name), rows) for name in self._parameter_names})
+        return self._with(**{name: _take(getattr(self, name), rows) for name in self._parameter_names})
 
     def _columns(self) -> tuple[FloatArray, ...]:
         """Return the parameters as (n, 1) columns."""

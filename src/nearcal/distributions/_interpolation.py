@@ -19,7 +19,7 @@ class Interpolated:
     Parameters
     ----------
     scores : ndarray of shape (1, s) or (n, s)
-        Strictly increasing normal scores.
+        Increasing normal scores; a knot may stand there several times.
     values : ndarray of shape (n, s)
         Non-decreasing values.
     normal_tails : bool
@@ -32,6 +32,11 @@ class Interpolated:
         self.values = values
         self.normal_tails = normal_tails
         self.slope_below, self.slope_above = tail_slopes(scores, values) if normal_tails else _flat(values)
+
+    def take(self, rows: IntArray) -> "Interpolated":
+        """Return the chosen rows."""
+        scores = self.scores if len(self.scores) == 1 else self.scores[rows]
+        return Interpolated(scores, self.values[rows], normal_tails=self.normal_tails)
 
     def z(self, y: FloatArray) -> FloatArray:
         """Return the normal scores of values of shape (n, q), right-continuous at ties; infinite beyond flat tails."""
@@ -59,7 +64,7 @@ class Interpolated:
         z = np.broadcast_to(z, (len(self.values), z.shape[1]))
         right = count_not_above(self.scores, z)
         x0, x1, y0, y1 = self._segment(right)
-        inner = y0 + (np.clip(z, x0, x1) - x0) * ((y1 - y0) / (x1 - x0))
+        inner = y0 + (np.clip(z, x0, x1) - x0) * _slope(y1 - y0, x1 - x0)
         below = _extend(self.values[:, :1], z - self.scores[:, :1], self.slope_below)
         above = _extend(self.values[:, -1:], z - self.scores[:, -1:], self.slope_above)
         s = self.values.shape[1]
@@ -83,7 +88,7 @@ class Interpolated:
         n, s = self.values.shape
         scores = np.broadcast_to(self.scores, (n, s))
         edges = np.concatenate([np.full((n, 1), -np.inf), scores, np.full((n, 1), np.inf)], axis=1)
-        inner = np.diff(self.values, axis=1) / np.diff(scores, axis=1)
+        inner = _slope(np.diff(self.values, axis=1), np.diff(scores, axis=1))
         slope = np.concatenate([self.slope_below, inner, self.slope_above], axis=1)
         anchor = np.concatenate(
             [np.arange(1), np.arange(s)]
@@ -120,10 +125,10 @@ def tail_slopes(scores: FloatArray, values: FloatArray) -> tuple[FloatArray, Flo
     right = np.broadcast_to(right, (n, 1))
     x0, x1 = (np.take_along_axis(full, right + shift, axis=1) for shift in (-1, 0))
     y0, y1 = (np.take_along_axis(values, right + shift, axis=1) for shift in (-1, 0))
-    middle = y0 + (center - x0) * (y1 - y0) / (x1 - x0)
-    whole = (values[:, -1:] - values[:, :1]) / (last - first)
-    below = (middle - values[:, :1]) / (center - first)
-    above = (values[:, -1:] - middle) / (last - center)
+    middle = y0 + (center - x0) * _slope(y1 - y0, x1 - x0)
+    whole = _slope(values[:, -1:] - values[:, :1], last - first)
+    below = _slope(middle - values[:, :1], center - first)
+    above = _slope(values[:, -1:] - middle, last - center)
     whole = np.where(whole > 0, whole, 1.0)
     return np.where(below > 0, below, whole), np.where(above > 0, above, whole)
 
@@ -144,6 +149,11 @@ def count_not_above(table: FloatArray, values: FloatArray) -> IntArray:
         low = np.where(go_right, middle + 1, low)
         high = np.where(go_right, high, middle)
     return low
+
+
+def _slope(rise: FloatArray, run: FloatArray) -> FloatArray:
+    """Return rise / run, 0 between two copies of one knot."""
+    return np.where(run > 0, rise, 0.0) / np.where(run > 0, run, 1.0)
 
 
 def _flat(values: FloatArray) -> tuple[FloatArray, FloatArray]:

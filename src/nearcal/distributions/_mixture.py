@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
 from nearcal._errors import InvalidInputError
-from nearcal._normal_scores import log_normal_density
+from nearcal._normal_scores import log_normal_density, z_from_log_tails
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._inversion import invert_increasing
 
@@ -57,7 +57,7 @@ class Mixture(Distribution):
         return len(self.weights)
 
     def _rows(self, rows: IntArray) -> Self:
-        return type(self)(self.weights[rows], [component[rows] for component in self.components])
+        return self._with(weights=self.weights[rows], components=tuple(part._rows(rows) for part in self.components))
 
     def _log_mix(self, log_values: list[FloatArray]) -> FloatArray:
         with np.errstate(divide="ignore"):
@@ -66,10 +66,21 @@ class Mixture(Distribution):
         return logsumexp(terms, axis=0)
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
-        return np.minimum(self._log_mix([component._logcdf(y) for component in self.components]), 0.0)
+        return self._log_tails(y)[0]
 
     def _logsf(self, y: FloatArray) -> FloatArray:
-        return np.minimum(self._log_mix([component._logsf(y) for component in self.components]), 0.0)
+        return self._log_tails(y)[1]
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        return z_from_log_tails(*self._log_tails(y))
+
+    def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return log-cdf and log-sf, the heavier from the lighter: weights sum to 1 only up to rounding."""
+        lower = self._log_mix([component._logcdf(y) for component in self.components])
+        upper = self._log_mix([component._logsf(y) for component in self.components])
+        light = np.minimum(lower, upper)
+        heavy = np.log1p(-np.exp(np.minimum(light, -np.log(2.0))))
+        return np.where(lower <= upper, lower, heavy), np.where(lower <= upper, heavy, upper)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return self._log_mix([component._logpdf(y) for component in self.components])

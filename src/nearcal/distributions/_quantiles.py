@@ -71,7 +71,7 @@ class Quantiles(Distribution):
         return len(self.values)
 
     def _rows(self, rows: IntArray) -> Self:
-        return type(self)(self.levels, self.values[rows], self.tails)
+        return self._with(values=self.values[rows], _curve=self._curve.take(rows))
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
         return log_tails_from_z(self._curve.z(y))[0]

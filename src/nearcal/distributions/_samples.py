@@ -3,12 +3,13 @@
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray, as_columns, check_choice
-from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z
+from nearcal._normal_scores import LEVEL_TOLERANCE, log_tails_from_z
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._interpolation import Interpolated, count_not_above
+from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_log_density, smoothed_z
 from nearcal.distributions._mixture import normalise_weights
 from nearcal.distributions._quantiles import TAILS, Tails, require_spread
 
@@ -69,8 +70,8 @@ class Samples(Distribution):
         return len(self.draws)
 
     def _rows(self, rows: IntArray) -> Self:
-        weights = None if len(self.weights) == 1 else self.weights[rows]
-        return type(self)(self.draws[rows], weights, self.tails)
+        weights = self.weights if len(self.weights) == 1 else self.weights[rows]
+        return self._with(draws=self.draws[rows], weights=weights, _curve=self._curve.take(rows))
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
         return log_tails_from_z(self._curve.z(y))[0]
@@ -88,14 +89,17 @@ class Samples(Distribution):
         return self._curve.from_z(z)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
+        return smoothed_log_density(y, self.draws, self.weights, self._bandwidth())
+
+    def _density_z(self, y: FloatArray) -> FloatArray:
+        return smoothed_z(y, self.draws, self.weights, self._bandwidth())
+
+    def _bandwidth(self) -> FloatArray:
         quartiles = self.ppf([0.25, 0.75])
         effective = 1 / np.sum(self.weights**2, axis=1)
         # a row of equal draws has no spread: a sliver keeps its density finite
         sliver = np.spacing(np.abs(self.draws).max(axis=1))
-        width = silverman_bandwidth(self.std(), quartiles[:, 1] - quartiles[:, 0], effective, sliver)
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(self.weights)
-        return np.stack([_log_kernel_density(column, self.draws, log_weights, width) for column in y.T], axis=1)
+        return silverman_bandwidth(self.std(), quartiles[:, 1] - quartiles[:, 0], effective, sliver)
 
     def mean(self) -> FloatArray:
         """Return the weighted mean of the draws."""
@@ -111,8 +115,12 @@ class _Steps:
 
     def __init__(self, draws: FloatArray, weights: FloatArray) -> None:
         self.draws = draws
+        self.weights = weights
         self.below = np.cumsum(weights, axis=1)
         self.half_draw = 0.5 * np.sum(weights**2, axis=1, keepdims=True)  # half of 1 / effective size
+
+    def take(self, rows: IntArray) -> "_Steps":
+        return _Steps(self.draws[rows], self.weights if len(self.weights) == 1 else self.weights[rows])
 
     def z(self, y: FloatArray) -> FloatArray:
         return ndtri(self._cdf(y))
@@ -133,34 +141,23 @@ class _Steps:
 
 
 def sort_weighted(draws: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sort draws with their weights; a draw of weight zero takes a share of the heaviest draw's place instead."""
-    rows = np.arange(len(draws))
-    heaviest = weights.argmax(axis=1)
-    sharing = weights == 0
-    draws = np.where(sharing, draws[rows, heaviest, np.newaxis], draws)
-    sharing[rows, heaviest] = True
-    share = weights[rows, heaviest] / sharing.sum(axis=1)
-    weights = np.where(sharing, share[:, np.newaxis], weights)
+    """Sort draws with their weights; draws of weight zero become copies of one that counts."""
     order = np.argsort(draws, axis=1, kind="stable")
-    return np.take_along_axis(draws, order, axis=1), np.take_along_axis(weights, order, axis=1)
+    draws, weights = np.take_along_axis(draws, order, axis=1), np.take_along_axis(weights, order, axis=1)
+    return np.take_along_axis(draws, _last_that_counts(weights), axis=1), weights
+
+
+def _last_that_counts(weights: FloatArray) -> IntArray:
+    """Return for each place the last place up to it of positive weight, or the first such of the row."""
+    counts = weights > 0
+    last = np.maximum.accumulate(np.where(counts, np.arange(weights.shape[1]), -1), axis=1)
+    return np.where(last < 0, counts.argmax(axis=1)[:, np.newaxis], last)
 
 
 def interpolate_draws(draws: FloatArray, weights: FloatArray) -> Interpolated:
     """Place each sorted draw at the middle of its share of probability, measured from the nearer end."""
     below = np.cumsum(weights, axis=1) - weights / 2
     above = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1] - weights / 2
+    below, above = (np.take_along_axis(share, _last_that_counts(weights), axis=1) for share in (below, above))
     scores = np.where(below < above, ndtri(below), -ndtri(above))
     return Interpolated(scores, draws, normal_tails=True)
-
-
-def silverman_bandwidth(
-    std: FloatArray, quartile_range: FloatArray, effective_size: FloatArray, floor: FloatArray | float
-) -> FloatArray:
-    """Return Silverman's 0.9 min(std, IQR / 1.349) n^(-1/5) (1986, eq. 3.31), with n the effective sample size."""
-    robust = np.where(quartile_range > 0, np.minimum(std, quartile_range / 1.349), std)
-    return np.maximum(0.9 * robust * effective_size**-0.2, floor)
-
-
-def _log_kernel_density(y: FloatArray, draws: FloatArray, log_weights: FloatArray, width: FloatArray) -> FloatArray:
-    distance = (y[:, np.newaxis] - draws) / width[:, np.newaxis]
-    return logsumexp(log_weights + log_normal_density(distance), axis=1) - np.log(width)

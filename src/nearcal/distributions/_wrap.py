@@ -41,7 +41,7 @@ class ScipyDistribution(Distribution):
 
     def _rows(self, rows: IntArray) -> Self:
         parameters = tuple(parameter[rows] for parameter in self.parameters)
-        return type(self)(self.family, parameters, self.loc[rows], self.scale[rows])
+        return self._with(parameters=parameters, loc=self.loc[rows], scale=self.scale[rows])
 
     def _call(self, method: str, values: FloatArray) -> FloatArray:
         columns = [parameter[:, np.newaxis] for parameter in (*self.parameters, self.loc, self.scale)]

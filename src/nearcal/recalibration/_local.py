@@ -74,10 +74,10 @@ class LocalRecalibrator(Recalibrator):
 
     >>> import numpy as np, nearcal as nc
     >>> rng = np.random.default_rng(1)
-    >>> x = rng.uniform(2, 20, size=4000)
+    >>> x = rng.uniform(2, 20, size=40_000)
     >>> y = rng.normal(10 + 5 * x, x)
     >>> model = nc.Normal(10 + 5 * x, 12.0)
-    >>> rc = nc.LocalRecalibrator(k=300).fit(model, y, x)
+    >>> rc = nc.LocalRecalibrator(k=1000).fit(model, y, x)
     >>> new = rc.recalibrate(nc.Normal([25.0, 105.0], 12.0), [3.0, 19.0])
     >>> new.std().round()
     array([ 3., 19.])

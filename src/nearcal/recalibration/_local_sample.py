@@ -4,16 +4,19 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._normal_scores import log_normal_density, log_tails_from_z
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._interpolation import Interpolated
-from nearcal.distributions._samples import interpolate_draws, silverman_bandwidth, sort_weighted
+from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_z
+from nearcal.distributions._samples import interpolate_draws, sort_weighted
 from nearcal.recalibration._neighborhoods import Neighborhoods
 
 QuantileRule = Literal["step", "interpolated", "conservative"]
+_SCORE_TOLERANCE = 1e-10
+
 QUANTILE_RULES: tuple[QuantileRule, ...] = get_args(QuantileRule)
 
 
@@ -65,14 +68,10 @@ class LocalSample:
         return nb.per_row(mean, 0.0), nb.per_row(variance, 1.0)
 
     def _sample_moments(self) -> tuple[FloatArray, FloatArray]:
-        values, weights = self.sample()
-        mean = np.einsum("rk,rk->r", weights, values)
-        return mean, np.einsum("rk,rk->r", weights, (values - mean[:, np.newaxis]) ** 2)
+        from nearcal._jit import _summary
 
-    def sample(self) -> tuple[FloatArray, FloatArray]:
-        """Return the weighted sample as (rows, longest) arrays of values and weights."""
         scores, weights = self.scores()
-        return self.base._from_z(scores), weights
+        return _summary.row_moments(self.base._from_z(scores), weights)
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return the weighted normal scores as (rows, longest) arrays; rows left alone have weight zero throughout."""
@@ -94,9 +93,9 @@ class LocalSample:
         z[self.left_alone] = ndtri(p[self.left_alone])
         return z
 
-    def values_at(self, z: FloatArray) -> FloatArray:
-        """Return the responses whose normal score under the interpolated rule is z, of shape (rows, q)."""
-        scores = self.curve.from_z(z)
+    def values_at(self, z: FloatArray, rule: QuantileRule) -> FloatArray:
+        """Return the responses at normal scores z of shape (rows, q)."""
+        scores = self.curve.from_z(z) if rule == "interpolated" else self.quantile_scores(ndtr(z), rule)
         scores[self.left_alone] = z[self.left_alone]
         return self.base._from_z(scores)
 
@@ -118,10 +117,9 @@ class LocalSample:
     def curve(self) -> Interpolated:
         """The weighted scores of each row as an interpolated distribution, by the rule of ``Samples``."""
         scores, weights = self.scores()
-        # one more place keeps single neighbours apart from the interpolation's need of two knots
-        scores = np.concatenate([scores, scores[:, :1]], axis=1)
-        weights = np.concatenate([weights, np.zeros((len(weights), 1))], axis=1)
-        weights[self.left_alone, 0] = 1.0
+        weights[self.left_alone, 0] = 1.0  # any proper weights: these rows are replaced
+        if scores.shape[1] == 1:  # interpolation wants two knots
+            scores, weights = np.repeat(scores, 2, axis=1), np.repeat(weights / 2, 2, axis=1)
         return interpolate_draws(*sort_weighted(scores, weights))
 
     def log_tails(self, y: FloatArray, rule: QuantileRule) -> tuple[FloatArray, FloatArray]:
@@ -137,15 +135,19 @@ class LocalSample:
         return lower, upper
 
     def step_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the weights of the sample at or below y and above y; zeros for rows left alone."""
+        """Return the weights of the sample at or below y and above y; meaningless for rows left alone."""
         from nearcal._jit import _summary
 
         nb = self.neighborhoods
-        thresholds = np.searchsorted(self.calibration.sorted_z, self.base._unbounded_z(y), side="right")
+        z = self.base._unbounded_z(y)
+        # y may be a value of the sample, whose score comes back rounded
+        slack = np.where(np.isfinite(z), _SCORE_TOLERANCE * (1 + np.abs(z)), 0.0)
+        thresholds = np.searchsorted(self.calibration.sorted_z, z + slack, side="right")
         below, above = _summary.weight_below(
             nb.indptr, nb.indices, nb.weights, self.calibration.ranks, nb.which, thresholds
         )
-        return np.minimum(below, 1.0), np.minimum(above, 1.0)
+        # the heavier from the lighter: sums of weights are 1 only up to rounding
+        return np.where(below > above, 1 - above, below), np.where(below > above, above, 1 - below)
 
     def bounded_z(self, y: FloatArray, rule: QuantileRule) -> FloatArray:
         """Return finite normal scores: a step distribution counts y at least half an effective draw from its ends."""
@@ -163,22 +165,27 @@ class LocalSample:
 
     def log_density(self, y: FloatArray) -> FloatArray:
         """Return the log of (kernel density of the scores at z(y)) · dz/dy for y of shape (rows, q)."""
+        from nearcal._jit import _summary
+
+        nb = self.neighborhoods
+        z = self.base._density_z(y)
+        log_base = self.base._logpdf(y)
+        inside = np.isfinite(log_base) & np.isfinite(z)  # outside the support there is nothing to recalibrate
+        at = np.where(inside, z, 0.0)
+        log_kernel = _summary.log_density(
+            nb.indptr, nb.indices, nb.weights, self.calibration.z, nb.which, at, self._bandwidth()
+        )
+        density = np.where(inside, log_kernel + log_base - log_normal_density(at), -np.inf)
+        density[self.left_alone] = log_base[self.left_alone]
+        return density
+
+    def density_z(self, y: FloatArray) -> FloatArray:
+        """Return the normal scores of the smoothed distribution function, whose slope is the density."""
         scores, weights = self.scores()
-        weights[self.left_alone] = 1 / weights.shape[1]  # any proper weights: these rows are replaced below
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(weights)
-        width = self._bandwidth()[:, np.newaxis]
-        z = self.base._z(y)
-        log_kernel = [
-            logsumexp(log_weights + log_normal_density((column[:, np.newaxis] - scores) / width), axis=1)
-            for column in z.T
-        ]
-        base_log_density = self.base._logpdf(y)
-        log_jacobian = base_log_density - log_normal_density(z)
-        density = np.stack(log_kernel, axis=1) - np.log(width) + log_jacobian
-        density[self.left_alone] = base_log_density[self.left_alone]
-        # outside the support of the base distribution there is nothing to recalibrate
-        return np.where(np.isneginf(base_log_density) | ~np.isfinite(z), -np.inf, density)
+        z = self.base._density_z(y)
+        smooth = smoothed_z(z, scores, weights, self._bandwidth())
+        smooth[self.left_alone] = z[self.left_alone]
+        return smooth
 
     def _bandwidth(self) -> FloatArray:
         std = np.sqrt(self._score_moments(self.calibration.z)[1])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray, check_count
 from nearcal._normal_scores import z_from_log_tails
@@ -215,10 +215,10 @@ class Recalibrated(Distribution):
         return self._quantiles(p, self.quantile_rule)
 
     def _from_z(self, z: FloatArray) -> FloatArray:
-        if not self.is_continuous:
-            return self._ppf(ndtr(z))
         z = np.broadcast_to(z, (len(self), z.shape[1]))
-        return self._gather(lambda sample, rows: (sample.values_at(z[rows]),), expanded=True)[0]
+        return self._gather(
+            lambda sample, rows: (sample.values_at(z[rows], self.quantile_rule),), expanded=self.is_continuous
+        )[0]
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
         return self._log_tails(y)[0]
@@ -241,7 +241,10 @@ class Recalibrated(Distribution):
         return z_from_log_tails(*self._log_tails(y))
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        return self._gather(lambda sample, rows: (sample.log_density(y[rows]),), expanded=True)[0]
+        return self._gather(lambda sample, rows: (sample.log_density(y[rows]),))[0]
+
+    def _density_z(self, y: FloatArray) -> FloatArray:
+        return self._gather(lambda sample, rows: (sample.density_z(y[rows]),), expanded=True)[0]
 
     def _quantiles(self, p: FloatArray, rule: QuantileRule) -> FloatArray:
         def quantiles(sample: LocalSample, rows: slice) -> tuple[FloatArray]:

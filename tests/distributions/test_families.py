@@ -1,0 +1,164 @@
+"""What is particular to a family."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtri
+
+import nearcal as nc
+
+
+def test_parameters_broadcast_and_are_copied():
+    loc = np.zeros(4)
+    d = nc.Normal(loc, 2.0)
+    loc[:] = 9.0
+    np.testing.assert_array_equal(d.mean(), np.zeros(4))
+    assert len(nc.Normal(0.0, [[1.0], [2.0]])) == 2
+    with pytest.raises(ValueError, match="read-only"):
+        d.loc[0] = 1.0
+
+
+def test_student_moments_where_they_do_not_exist():
+    d = nc.StudentT([0.5, 1.5, 3.0], 7.0, 1.0)
+    np.testing.assert_array_equal(d.mean(), [np.nan, 7.0, 7.0])
+    np.testing.assert_array_equal(d.var(), [np.nan, np.inf, 3.0])
+
+
+def test_support_ends():
+    d = nc.Gamma(2.0, 3.0)
+    np.testing.assert_array_equal(d.ppf([0.0, 1.0]), [[0.0, np.inf]])
+    np.testing.assert_array_equal(d.pdf([[-1.0, 0.0]]), [[0.0, 0.0]])
+    np.testing.assert_array_equal(nc.LogNormal(0.0, 1.0).cdf([[-1.0, 0.0]]), [[0.0, 0.0]])
+    np.testing.assert_array_equal(nc.LogNormal(0.0, 1.0).pdf([[-1.0, 0.0]]), [[0.0, 0.0]])
+
+
+def test_crossing_quantiles_are_repaired_and_levels_may_come_in_any_order():
+    tidy = nc.Quantiles([0.1, 0.5, 0.9], [[0.0, 1.0, 2.0]])
+    messy = nc.Quantiles([0.9, 0.1, 0.5], [[1.0, 0.0, 2.0]])
+    np.testing.assert_array_equal(messy.values, tidy.values)
+
+
+def test_quantiles_of_a_normal_give_the_normal_back():
+    levels = np.array([0.05, 0.3, 0.5, 0.9])
+    d = nc.Quantiles(levels, 3 + 2 * ndtri(levels)[None])
+    normal = nc.Normal(3.0, 2.0)
+    p = np.array([1e-9, 0.01, 0.2, 0.6, 0.999])
+    np.testing.assert_allclose(d.ppf(p), normal.ppf(p), rtol=1e-12)
+    np.testing.assert_allclose(d.mean(), 3.0, rtol=1e-12)
+    np.testing.assert_allclose(d.var(), 4.0, rtol=1e-12)
+    np.testing.assert_allclose(d.logpdf([[-9.0, 3.3, 15.0]]), normal.logpdf([[-9.0, 3.3, 15.0]]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("tails", ["normal", "empirical"])
+def test_quantile_moments_against_a_grid(tails):
+    d = nc.Quantiles([0.1, 0.2, 0.7, 0.95], [[0.0, 2.0, 2.0, 30.0]], tails=tails)
+    draws = d.ppf((np.arange(200_000) + 0.5) / 200_000)[0]
+    np.testing.assert_allclose(d.mean(), draws.mean(), rtol=1e-5)
+    np.testing.assert_allclose(d.var(), draws.var(), rtol=1e-3)
+
+
+def test_tail_slope_keeps_skewness_and_survives_a_flat_half():
+    d = nc.Quantiles([0.1, 0.5, 0.9], [[0.0, 1.0, 5.0], [0.0, 0.0, 5.0]])
+    z = ndtri(0.9)
+    np.testing.assert_allclose(d.from_z(np.full((2, 1), z + 1)) - 5.0, [[4 / z], [5 / z]])
+    np.testing.assert_allclose(d.from_z(np.full((2, 1), -z - 1)), [[-1 / z], [-5 / (2 * z)]])
+
+
+def test_empirical_samples_are_the_paper_s():
+    d = nc.Samples([[3.0, 1.0, 2.0, 2.0]], tails="empirical")
+    np.testing.assert_array_equal(d.cdf([[0.0, 1.0, 2.0, 2.5, 3.0]]), [[0.0, 0.25, 0.75, 0.75, 1.0]])
+    np.testing.assert_array_equal(d.ppf([0.0, 0.25, 0.26, 0.75, 0.76, 1.0]), [[1.0, 1.0, 2.0, 2.0, 3.0, 3.0]])
+    # outside the draws: half a draw from the ends
+    np.testing.assert_allclose(d.z([[-9.0, 99.0]]), [[ndtri(1 / 8), ndtri(7 / 8)]])
+
+
+def test_weighted_samples_equal_repeated_draws():
+    weighted = nc.Samples([[1.0, 2.0, 5.0, 7.0]], [3.0, 1.0, 2.0, 0.0], tails="empirical")
+    repeated = nc.Samples([[1.0, 1.0, 1.0, 2.0, 5.0, 5.0]], tails="empirical")
+    p = np.linspace(0, 1, 41)
+    np.testing.assert_array_equal(weighted.ppf(p), repeated.ppf(p))
+    np.testing.assert_allclose(weighted.mean(), repeated.mean())
+    np.testing.assert_allclose(weighted.var(), repeated.var())
+
+
+def test_zero_weight_draws_do_not_matter():
+    draws, weights = np.array([[-50.0, 1.0, 2.0, 3.0, 99.0, 4.0]]), np.array([0.0, 1.0, 2.0, 0.0, 0.0, 1.0])
+    kept = weights > 0
+    with_zeros, without = nc.Samples(draws, weights), nc.Samples(draws[:, kept], weights[kept])
+    z = np.linspace(-6, 6, 49)[None]
+    np.testing.assert_allclose(with_zeros.from_z(z), without.from_z(z), rtol=1e-12)
+    np.testing.assert_allclose(with_zeros.z(z), without.z(z), rtol=1e-12)
+    np.testing.assert_allclose(with_zeros.logpdf(z), without.logpdf(z), rtol=1e-12)
+
+
+def test_mixture_of_equal_components_is_the_component():
+    component = nc.Gamma([2.0, 5.0], 1.5)
+    d = nc.Mixture([0.2, 0.8], [component, component])
+    p = [1e-12, 0.1, 0.5, 0.999]
+    np.testing.assert_allclose(d.ppf(p), component.ppf(p), rtol=1e-12)
+    np.testing.assert_allclose(d.var(), component.var(), rtol=1e-12)
+
+
+def test_mixture_quantile_spans_orders_of_magnitude():
+    d = nc.Mixture([0.3, 0.7], [nc.Gamma(2.0, 1.0), nc.Normal(10.0, 0.1)])
+    z = np.array([[-37.0, -30.0, 0.0]])
+    assert d.from_z(z)[0, 0] < 1e-100
+    np.testing.assert_allclose(d.z(d.from_z(z)), z, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("frozen", "native"),
+    [
+        (stats.norm([0.0, 1.0], 2.0), nc.Normal),
+        (stats.gamma([2.0, 3.0], scale=2.0), nc.Gamma),
+        (stats.lognorm(0.5, scale=[1.0, 2.0]), nc.LogNormal),
+        (stats.t(5, loc=[0.0, 1.0]), nc.StudentT),
+        (stats.laplace(scale=[1.0, 2.0]), nc.Laplace),
+        (stats.gamma(2.0, loc=[1.0, 2.0]), nc.ScipyDistribution),
+        (stats.weibull_min([1.5, 2.0], scale=3.0), nc.ScipyDistribution),
+        (stats.beta(2.0, [3.0, 4.0]), nc.ScipyDistribution),
+    ],
+)
+def test_from_scipy(frozen, native):
+    d = nc.from_scipy(frozen)
+    assert type(d) is native
+    p = np.array([[0.001, 0.3, 0.99]] * 2)
+    np.testing.assert_allclose(d.ppf(p), frozen.ppf(p.T).T, rtol=1e-10)
+    np.testing.assert_allclose(d.mean(), frozen.mean(), rtol=1e-10)
+    np.testing.assert_allclose(d.std(), frozen.std(), rtol=1e-10)
+    np.testing.assert_allclose(d.logpdf(d.ppf(p)), frozen.logpdf(d.ppf(p).T).T, rtol=1e-10)
+
+
+@pytest.mark.parametrize("wrong", [stats.poisson(3.0), 3.0, stats.norm])
+def test_from_scipy_refuses(wrong):
+    with pytest.raises(nc.InvalidInputError, match="frozen continuous scipy"):
+        nc.from_scipy(wrong)
+
+
+def test_from_torch():
+    torch = pytest.importorskip("torch")
+    t = torch.distributions
+    loc, scale = torch.tensor([0.0, 1.0], requires_grad=True), torch.tensor([1.0, 2.0])
+    pairs = [
+        (t.Normal(loc, scale), nc.Normal([0.0, 1.0], [1.0, 2.0])),
+        (t.LogNormal(loc, scale), nc.LogNormal([0.0, 1.0], [1.0, 2.0])),
+        (t.Laplace(loc, scale), nc.Laplace([0.0, 1.0], [1.0, 2.0])),
+        (t.StudentT(5.0, loc, scale), nc.StudentT(5.0, [0.0, 1.0], [1.0, 2.0])),
+        (t.Cauchy(loc, scale), nc.StudentT(1.0, [0.0, 1.0], [1.0, 2.0])),
+        (t.Gamma(scale, scale), nc.Gamma([1.0, 2.0], [1.0, 0.5])),
+        (t.Chi2(scale), nc.Gamma([0.5, 1.0], 2.0)),
+        (t.Exponential(scale), nc.Gamma(1.0, [1.0, 0.5])),
+        (t.Independent(t.Normal(loc, scale), 1), nc.Normal([0.0, 1.0], [1.0, 2.0])),
+        (
+            t.MixtureSameFamily(t.Categorical(torch.tensor([0.25, 0.75])), t.Normal(torch.zeros(2, 2), torch.ones(2))),
+            nc.Mixture([0.25, 0.75], [nc.Normal([0.0, 0.0], 1.0), nc.Normal([0.0, 0.0], 1.0)]),
+        ),
+    ]
+    for theirs, ours in pairs:
+        d = nc.from_torch(theirs)
+        assert type(d) is type(ours)
+        np.testing.assert_allclose(d.ppf([0.1, 0.5, 0.9]), ours.ppf([0.1, 0.5, 0.9]), rtol=1e-6)
+    with pytest.raises(nc.InvalidInputError, match=r"nearcal\.Samples"):
+        nc.from_torch(t.Uniform(loc, scale + 5))
+    with pytest.raises(nc.InvalidInputError, match=r"torch\.distributions"):
+        nc.from_torch(3.0)
