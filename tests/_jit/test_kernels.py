@@ -1,12 +1,14 @@
 """The compiled kernels equal their slow twins, for ties, zero weights, zero distances, k = 1 and k = n."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from nearcal._jit import _summary, _weights
+from nearcal._jit import _quantiles, _summary, _weights
 from tests import reference
 
 LEVELS = np.array([0.0, 1e-15, 0.025, 0.3, 0.5, 0.731, 0.975, 1 - 1e-15, 1.0])
@@ -26,7 +28,7 @@ def neighborhoods(draw):
     weights = rng.uniform(size=len(indices)) * (rng.uniform(size=len(indices)) < draw(st.sampled_from([0.3, 1.0])))
     if draw(st.booleans()):
         weights = np.ones(len(indices))  # cumulated weights that meet levels exactly
-    for a, b in zip(indptr, indptr[1:], strict=False):
+    for a, b in itertools.pairwise(indptr):
         weights[a] += 1e-3
         weights[a:b] /= weights[a:b].sum()
     order = np.argsort(scores, kind="stable")
@@ -45,7 +47,7 @@ def test_quantiles(case):
     scores, ranks, indptr, indices, weights = case
     which = np.arange(len(indptr) - 1)
     levels = np.tile(LEVELS, (len(which), 1))
-    found = _summary.quantile_ranks(indptr, indices, weights, ranks, which, levels, np.zeros(levels.shape, dtype=bool))
+    found = _quantiles.quantile_ranks(indptr, indices, weights, ranks, which, levels, np.zeros(levels.shape, dtype=bool))
     for row, part in each(indptr):
         expected = [reference.weighted_quantile(scores[indices[part]], weights[part], p) for p in LEVELS]
         np.testing.assert_array_equal(np.sort(scores)[found[row]], expected)
@@ -59,7 +61,7 @@ def test_conservative_quantiles(case, own):
     p = np.tile([0.01, 0.05, 0.31, 0.5, 0.77, 0.95, 0.999], (len(which), 1))
     from_above = p < 0.5
     levels = np.where(from_above, p - (1 - p) * own, p * (1 + own))
-    found = _summary.quantile_ranks(indptr, indices, weights, ranks, which, levels, from_above)
+    found = _quantiles.quantile_ranks(indptr, indices, weights, ranks, which, levels, from_above)
     for row, part in each(indptr):
         sample = scores[indices[part]], weights[part]
         expected = [reference.conservative_quantile(*sample, own, level) for level in p[row]]
@@ -72,7 +74,7 @@ def test_rows_without_and_rows_that_share_a_neighbourhood():
     indptr, indices, weights = np.array([0, 3]), np.arange(3, dtype=np.int32), np.full(3, 1 / 3)
     which = np.array([0, -1, 0])
     levels = np.array([[0.1], [0.5], [0.9]])
-    found = _summary.quantile_ranks(indptr, indices, weights, ranks, which, levels, np.zeros((3, 1), dtype=bool))
+    found = _quantiles.quantile_ranks(indptr, indices, weights, ranks, which, levels, np.zeros((3, 1), dtype=bool))
     np.testing.assert_array_equal(found, [[0], [-1], [2]])
     below, above = _summary.weight_below(indptr, indices, weights, ranks, which, np.array([[1], [1], [3]]))
     np.testing.assert_allclose(below, [[1 / 3], [0], [1]])

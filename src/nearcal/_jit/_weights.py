@@ -7,22 +7,6 @@ EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
-def smooth(kind, t):
-    """Return K(t) for t = d / u; zero beyond t = 1."""
-    if t > 1.0:
-        return 0.0
-    if kind == EPANECHNIKOV:
-        return 1.0 - t * t
-    if kind == UNIFORM:
-        return 1.0
-    if kind == TRIANGULAR:
-        return 1.0 - t
-    if kind == BIWEIGHT:
-        return (1.0 - t * t) ** 2
-    return np.exp(-0.5 * t * t)
-
-
-@numba.njit(nogil=True, cache=True, error_model="numpy")
 def weigh(indptr, distances, bandwidth, kind):
     """Weigh neighbourhoods in CSR form.
 
@@ -37,23 +21,53 @@ def weigh(indptr, distances, bandwidth, kind):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
-        u = bandwidth[row]
-        if not u > 0.0:
-            u = np.inf  # all neighbours at the query itself: t = 0
-        total = 0.0
-        for i in range(start, stop):
-            weights[i] = smooth(kind, distances[i] / u)
-            total += weights[i]
+        own = weights[start:stop]
+        _smooth_all(kind, distances[start:stop], bandwidth[row], own)
+        total, squares = sums(own)
         if not total > 0.0:  # k = 1, or every neighbour at the edge: nothing tells them apart
-            weights[start:stop] = 1.0
-            total = float(stop - start)
-        squares = 0.0
-        for i in range(start, stop):
-            weights[i] /= total
-            squares += weights[i] * weights[i]
-        effective_size[row] = 1.0 / squares
+            own[:] = 1.0
+            total, squares = float(stop - start), float(stop - start)
+        for i in range(len(own)):
+            own[i] /= total
+        effective_size[row] = total * total / squares
         self_weight[row] = 1.0 / total
     return weights, effective_size, self_weight
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _smooth_all(kind, distances, bandwidth, weights):
+    """Write K(d / u) into weights, one loop a kernel so that each is vectorised."""
+    u = bandwidth if bandwidth > 0.0 else np.inf  # all neighbours at the query itself: t = 0
+    if kind == EPANECHNIKOV:
+        for i in range(len(distances)):
+            t = distances[i] / u
+            weights[i] = max(1.0 - t * t, 0.0)
+    elif kind == UNIFORM:
+        for i in range(len(distances)):
+            weights[i] = 1.0 if distances[i] / u <= 1.0 else 0.0
+    elif kind == TRIANGULAR:
+        for i in range(len(distances)):
+            weights[i] = max(1.0 - distances[i] / u, 0.0)
+    elif kind == BIWEIGHT:
+        for i in range(len(distances)):
+            t = distances[i] / u
+            weights[i] = max(1.0 - t * t, 0.0) ** 2
+    else:
+        for i in range(len(distances)):
+            t = distances[i] / u
+            weights[i] = np.exp(-0.5 * t * t) if t <= 1.0 else 0.0
+
+
+# "reassoc" lets the sums run in vector lanes; the order depends on the length alone, so results stay reproducible
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz"})
+def sums(values):
+    """Return Σ v and Σ v²."""
+    total = 0.0
+    squares = 0.0
+    for i in range(len(values)):
+        total += values[i]
+        squares += values[i] * values[i]
+    return total, squares
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")

@@ -100,7 +100,7 @@ class LocalSample:
         return self.base._from_z(scores)
 
     def _step_scores(self, p: FloatArray, *, conservative: bool) -> FloatArray:
-        from nearcal._jit import _summary
+        from nearcal._jit import _quantiles
 
         nb = self.neighborhoods
         levels, from_above = np.ascontiguousarray(p), np.zeros(p.shape, dtype=np.bool_)
@@ -108,7 +108,7 @@ class LocalSample:
             own = nb.per_row(nb.self_weight, 0.0)[:, np.newaxis]
             from_above = p < 0.5
             levels = np.where(from_above, p - (1 - p) * own, p * (1 + own))
-        ranks = _summary.quantile_ranks(
+        ranks = _quantiles.quantile_ranks(
             nb.indptr, nb.indices, nb.weights, self.calibration.ranks, nb.which, levels, from_above
         )
         return self.calibration.sorted_z[ranks]
