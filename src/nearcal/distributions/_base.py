@@ -237,7 +237,7 @@ def as_levels(p: Any) -> FloatArray:
     require_no_nan(array, "p")
     outside = (array < 0) | (array > 1)
     if outside.any():
-        raise InvalidInputError(f"p must lie in [0, 1], got {array[outside].ravel()[0]!r}; give 95% as 0.95")
+        raise InvalidInputError(f"p must lie in [0, 1], got {float(array[outside][0])!r}; give 95% as 0.95")
     return array
 
 

@@ -60,7 +60,7 @@ def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:
         first = int(np.argmax(impossible))
         raise InvalidInputError(
             f"y_cal must lie inside the support of dist_cal, got {int(impossible.sum())} of {len(y)} responses with "
-            f"probability zero under the model, the first at index {first}: {y[first]!r}; drop those rows or use a "
-            "distribution that allows them"
+            f"probability zero under the model, the first at index {first}: {float(y[first])!r}; drop those rows or "
+            "use a distribution that allows them"
         )
     return z
