@@ -94,7 +94,7 @@ def as_response(y: Any, n: int, name: str) -> FloatArray:
 
 
 def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
-    """Validate positions: shape (n, d), finite; (n,) is taken as (n, 1)."""
+    """Validate positions: shape (n, d), finite; (n,) is taken as (n, 1). Returns a copy: they are searched later."""
     array = as_float_array(space, name)
     if array.ndim == 1:
         array = array[:, np.newaxis]
@@ -103,7 +103,7 @@ def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
     if n is not None and len(array) != n:
         raise InvalidInputError(f"{name} must have {n} rows, one a row of the distribution, got {len(array)}")
     require_finite(array, name)
-    return np.ascontiguousarray(array)
+    return np.array(array, order="C")
 
 
 def as_columns(value: Any, name: str) -> FloatArray:
