@@ -132,8 +132,9 @@ class LocalRecalibrator(Recalibrator):
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
         space = as_space(space_cal, "space_cal", len(z))
         self._check_k(len(z))
-        self.space_map_ = learn_scaling(self.scaling, space)
-        self.index_ = KDTreeIndex(self.space_map_(space), self.metric)
+        space_map = learn_scaling(self.scaling, space)
+        self.index_ = KDTreeIndex(space_map(space), self.metric)  # the last step that can fail: nothing is set before
+        self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
         self.n_cal_ = len(z)
         self.calibration_ = Calibration(z)
