@@ -21,11 +21,12 @@ class Recalibrator:
     def set_params(self, **parameters: Any) -> Self:
         """Change constructor arguments by name; takes effect at the next ``fit``."""
         known = self.get_params()
+        unknown = [name for name in parameters if name not in known]
+        if unknown:
+            raise InvalidParameterError(
+                f"{type(self).__name__} has no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}"
+            )
         for name, value in parameters.items():
-            if name not in known:
-                raise InvalidParameterError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known) or 'none'}"
-                )
             setattr(self, name, value)
         return self
 
