@@ -28,10 +28,13 @@ class SpaceMap:
         if self.matrix is None:
             return space
         moved = space - self.center
-        if self.matrix.ndim == 1:
-            return np.ascontiguousarray(moved * self.matrix)
-        # einsum, not BLAS: a row's result must not depend on the rows beside it
-        return np.einsum("nd,de->ne", moved, self.matrix)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+            if self.matrix.ndim == 1:
+                scaled = moved * self.matrix
+            else:  # einsum, not BLAS: a row's result must not depend on the rows beside it
+                scaled = np.einsum("nd,de->ne", moved, self.matrix)
+        _require_moderate(scaled, f"{self.name} after scaling")
+        return np.ascontiguousarray(scaled)
 
 
 def learn_scaling(scaling: str, space: FloatArray) -> SpaceMap:
@@ -73,7 +76,7 @@ def _whitening(moved: FloatArray) -> FloatArray:
 
 def _require_moderate(space: FloatArray, name: str) -> None:
     largest = np.abs(space).max()
-    if largest > _LARGEST:
+    if not largest <= _LARGEST:  # NaN too
         raise InvalidInputError(
             f"{name} must hold numbers of magnitude below {_LARGEST:g}, since distances are squared, got {largest:g}; "
             "rescale it"
