@@ -30,10 +30,8 @@ class SpaceMap:
             return space
         moved = space - self.center
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
-            if self.matrix.ndim == 1:
-                scaled = moved * self.matrix
-            else:  # einsum, not BLAS: a row's result must not depend on the rows beside it
-                scaled = np.einsum("nd,de->ne", moved, self.matrix)
+            # einsum, not BLAS: a row's result must not depend on the rows beside it
+            scaled = np.einsum("nd,d->nd" if self.matrix.ndim == 1 else "nd,de->ne", moved, self.matrix)
         _require_moderate(scaled, f"{self.name} after scaling")
         return np.ascontiguousarray(scaled)
 
