@@ -30,6 +30,8 @@ class ScipyDistribution(Distribution):
     scale: FloatArray
 
     def __init__(self, family: Any, parameters: tuple[FloatArray, ...], loc: FloatArray, scale: FloatArray) -> None:
+        for parameter in parameters:
+            parameter.flags.writeable = False
         self._store(family=family, parameters=parameters, loc=loc, scale=scale)
 
     def __len__(self) -> int:
@@ -118,7 +120,7 @@ def from_scipy(frozen: Any) -> Distribution:
 
 
 def _scipy_parameter(value: Any) -> FloatArray:
-    array = np.atleast_1d(as_float_array(value, "a parameter of frozen"))
+    array = np.array(as_float_array(value, "a parameter of frozen"), ndmin=1)  # a copy, to be frozen
     if array.ndim > 1:
         raise InvalidInputError(f"parameters of frozen must be scalars or have shape (n,), got {array.shape}")
     require_finite(array, "a parameter of frozen")
