@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray, check_count
+from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels
 from nearcal.recalibration._chunks import Workers
@@ -141,7 +142,10 @@ class Recalibrated(Distribution):
         Summary
             mean, std, lower, upper, quantiles, effective_size, radius.
         """
-        levels = np.concatenate([interval_levels(coverage), np.atleast_1d(as_levels(p))])
+        further = np.atleast_1d(as_levels(p))
+        if further.ndim > 1:
+            raise InvalidInputError(f"p must be a scalar or have shape (q,), got {further.shape}")
+        levels = np.concatenate([interval_levels(coverage), further])
         location_scale = self._location_scale_scores
 
         def statistics(sample: LocalSample, rows: slice) -> tuple[FloatArray, ...]:
