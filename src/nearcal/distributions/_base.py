@@ -199,6 +199,13 @@ class Distribution(ABC):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name!r}; build a new batch instead")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot delete {name!r}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Freeze again what pickle and copy bring back."""
+        self._store(**state)
+
     def _store(self, **fields: Any) -> None:
         """Set fields once, in ``__init__``; arrays become read-only."""
         for name, value in fields.items():

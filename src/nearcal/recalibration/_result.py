@@ -117,7 +117,7 @@ class Recalibrated(Distribution):
 
         It is 0 where a thin neighbourhood left the base distribution as it was.
         """
-        return self._gather(lambda sample, rows: (sample.effective_size(),))[0]
+        return self._read_only(lambda sample, rows: (sample.effective_size(),))
 
     @cached_property
     def radius(self) -> FloatArray:
@@ -125,7 +125,7 @@ class Recalibrated(Distribution):
 
         It is infinite for global recalibration.
         """
-        return self._gather(lambda sample, rows: (sample.radius(),))[0]
+        return self._read_only(lambda sample, rows: (sample.radius(),))
 
     def summary(self, coverage: float = 0.95, p: Any = ()) -> Summary:
         """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.
@@ -298,6 +298,12 @@ class Recalibrated(Distribution):
 
         self._workers.run(task, chunks)
         return tuple(np.concatenate(parts) for parts in zip(*(results[c.start] for c in chunks), strict=True))
+
+    def _read_only(self, statistic: Callable[[LocalSample, slice], tuple[FloatArray, ...]]) -> FloatArray:
+        """Compute a statistic that is kept and shown as an attribute."""
+        values = self._gather(statistic)[0]
+        values.flags.writeable = False
+        return values
 
     def _neighborhoods(self, rows: slice, *, keep: bool) -> Neighborhoods:
         """Search the neighbourhoods of a chunk, or take them from an earlier search."""
