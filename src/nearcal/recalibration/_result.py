@@ -76,6 +76,7 @@ class Recalibrated(Distribution):
 
     base: Distribution
     quantile_rule: QuantileRule
+    _interpolates: bool
     _calibration: Calibration
     _finder: Finder
     _workers: Workers
@@ -90,7 +91,8 @@ class Recalibrated(Distribution):
         quantile_rule: QuantileRule,
     ) -> None:
         self._store(base=base, _calibration=calibration, _finder=finder, _workers=workers)
-        self._store(quantile_rule=quantile_rule, is_continuous=quantile_rule == "interpolated", _kept={})
+        self._store(quantile_rule=quantile_rule, _interpolates=quantile_rule == "interpolated", _kept={})
+        self._store(is_continuous=self._interpolates and base.is_continuous)  # atoms of the base stay atoms
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -211,7 +213,7 @@ class Recalibrated(Distribution):
         """Draw ``size`` values from every row; under the step rules neighbours are drawn by their weights."""
         size = check_count(size, "size")
         p = np.random.default_rng(rng).uniform(size=(len(self), size))
-        return self._quantiles(p, "interpolated" if self.is_continuous else "step")
+        return self._quantiles(p, "interpolated" if self._interpolates else "step")
 
     # ---- a family's part of the bargain -----------------------------------------------------------------------------
 
@@ -221,7 +223,7 @@ class Recalibrated(Distribution):
     def _from_z(self, z: FloatArray) -> FloatArray:
         z = np.broadcast_to(z, (len(self), z.shape[1]))
         return self._gather(
-            lambda sample, rows: (sample.values_at(z[rows], self.quantile_rule),), expanded=self.is_continuous
+            lambda sample, rows: (sample.values_at(z[rows], self.quantile_rule),), expanded=self._interpolates
         )[0]
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
@@ -232,13 +234,13 @@ class Recalibrated(Distribution):
 
     def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower, upper = self._gather(
-            lambda sample, rows: sample.log_tails(y[rows], self.quantile_rule), expanded=self.is_continuous
+            lambda sample, rows: sample.log_tails(y[rows], self.quantile_rule), expanded=self._interpolates
         )
         return lower, upper
 
     def _z(self, y: FloatArray) -> FloatArray:
         return self._gather(
-            lambda sample, rows: (sample.bounded_z(y[rows], self.quantile_rule),), expanded=self.is_continuous
+            lambda sample, rows: (sample.bounded_z(y[rows], self.quantile_rule),), expanded=self._interpolates
         )[0]
 
     def _unbounded_z(self, y: FloatArray) -> FloatArray:
