@@ -206,10 +206,11 @@ class LocalSample:
         return smooth
 
     def _bandwidth(self) -> FloatArray:
-        std = np.sqrt(self._score_moments(self.calibration.z)[1])
+        mean, variance = self._score_moments(self.calibration.z)
+        std = np.sqrt(variance)
         quartiles = self._step_scores(np.tile([0.25, 0.75], (len(self.base), 1)), conservative=False)
         # identical scores have no spread to learn a bandwidth from: the calibrated spread, 1, stands in
-        std = np.where(std > 0, std, 1.0)
+        std = np.where(std > 1e-12 * np.abs(mean), std, 1.0)  # their mean is rounded, so std may be 1e-16 and not 0
         size = np.maximum(self.effective_size(), 1.0)
         return silverman_bandwidth(std, quartiles[:, 1] - quartiles[:, 0], size, 0.0)
 
