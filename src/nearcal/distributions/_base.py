@@ -207,10 +207,11 @@ class Distribution(ABC):
         self._store(**state)
 
     def _store(self, **fields: Any) -> None:
-        """Set fields once, in ``__init__``; arrays become read-only."""
+        """Set fields once, in ``__init__``; arrays, also in tuples, become read-only."""
         for name, value in fields.items():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
+            for array in value if isinstance(value, tuple) else (value,):
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
             object.__setattr__(self, name, value)
 
     def _with(self, **fields: Any) -> Self:

@@ -30,8 +30,6 @@ class ScipyDistribution(Distribution):
     scale: FloatArray
 
     def __init__(self, family: Any, parameters: tuple[FloatArray, ...], loc: FloatArray, scale: FloatArray) -> None:
-        for parameter in parameters:
-            parameter.flags.writeable = False
         self._store(family=family, parameters=parameters, loc=loc, scale=scale)
 
     def __len__(self) -> int:
