@@ -17,6 +17,10 @@ def as_float_array(value: Any, name: str) -> FloatArray:
     array = _to_numpy(value, name)
     if array.dtype.kind in "biuf":
         return array.astype(np.float64, copy=False)
+    if value is None or (array.dtype == object and array.ndim == 0):  # numpy makes no array of it
+        raise InvalidInputError(
+            f"{name} must be an array of real numbers, got {None if value is None else type(value).__name__}"
+        )
     raise InvalidInputError(
         f"{name} must hold real numbers, got an array of dtype {array.dtype}; convert it to float first"
     )
@@ -28,14 +32,23 @@ def _to_numpy(value: Any, name: str) -> NDArray[Any]:
         if "bfloat16" in str(value.dtype):  # numpy has no such type
             value = value.float()
     if hasattr(value, "to_numpy"):  # pandas and polars
-        value = value.to_numpy()
+        value = _frame_to_numpy(value)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         masked = int(np.ma.getmaskarray(value).sum())
         raise InvalidInputError(f"{name} must not be masked, got {masked} masked entries; drop those rows first")
     try:
         return np.asarray(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # torch raises the last
         raise InvalidInputError(f"{name} must be an array of numbers, got {type(value).__name__}: {error}") from error
+
+
+def _frame_to_numpy(frame: Any) -> NDArray[Any]:
+    """Convert a pandas or polars table; pandas makes objects of columns of several types, such as dummy variables."""
+    array: NDArray[Any] = frame.to_numpy()
+    kinds = [getattr(dtype, "kind", "O") for dtype in np.ravel(getattr(frame, "dtypes", []))]
+    if array.dtype == object and kinds and all(kind in "biuf" for kind in kinds):
+        array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return array
 
 
 def require_finite(array: FloatArray, name: str, remedy: str = "drop or impute those rows") -> None:
@@ -65,7 +78,7 @@ def _report_bad(array: FloatArray, bad: NDArray[np.bool_], name: str, rule: str,
     at = f" at index {where}" if array.ndim else ""
     raise InvalidInputError(
         f"{name} must {rule}, got {int(bad.sum())} bad of {array.size} values, the first{at}: "
-        f"{array[first]!r}; {remedy}"
+        f"{float(array[first])!r}; {remedy}"
     )
 
 
@@ -81,7 +94,7 @@ def as_response(y: Any, n: int, name: str) -> FloatArray:
 
 
 def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
-    """Validate positions: shape (n, d), finite; (n,) is taken as (n, 1)."""
+    """Validate positions: shape (n, d), finite; (n,) is taken as (n, 1). Returns a copy: they are searched later."""
     array = as_float_array(space, name)
     if array.ndim == 1:
         array = array[:, np.newaxis]
@@ -90,7 +103,7 @@ def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
     if n is not None and len(array) != n:
         raise InvalidInputError(f"{name} must have {n} rows, one a row of the distribution, got {len(array)}")
     require_finite(array, name)
-    return np.ascontiguousarray(array)
+    return np.array(array, order="C")
 
 
 def as_columns(value: Any, name: str) -> FloatArray:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, check_choice
 from nearcal._errors import InvalidInputError
@@ -28,10 +29,11 @@ class SpaceMap:
         if self.matrix is None:
             return space
         moved = space - self.center
-        if self.matrix.ndim == 1:
-            return np.ascontiguousarray(moved * self.matrix)
-        # einsum, not BLAS: a row's result must not depend on the rows beside it
-        return np.einsum("nd,de->ne", moved, self.matrix)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+            # einsum, not BLAS: a row's result must not depend on the rows beside it
+            scaled = np.einsum("nd,d->nd" if self.matrix.ndim == 1 else "nd,de->ne", moved, self.matrix)
+        _require_moderate(scaled, f"{self.name} after scaling")
+        return np.ascontiguousarray(scaled)
 
 
 def learn_scaling(scaling: str, space: FloatArray) -> SpaceMap:
@@ -48,18 +50,21 @@ def learn_scaling(scaling: str, space: FloatArray) -> SpaceMap:
     if scaling == "standard":
         matrix = _inverse_deviation(space)
     elif scaling == "whiten":
-        matrix = _whitening(space - center)
+        matrix = _whitening(space, center)
     return SpaceMap(center, matrix, "space_new")
 
 
 def _inverse_deviation(space: FloatArray) -> FloatArray:
-    deviation = space.std(axis=0)
+    return 1 / np.where(_is_constant(space), 1.0, space.std(axis=0))
+
+
+def _is_constant(space: FloatArray) -> NDArray[np.bool_]:
     # the rounding of the mean gives a constant column a tiny deviation
-    constant = deviation <= 1e-14 * np.abs(space).max(axis=0)
-    return 1 / np.where(constant, 1.0, deviation)
+    return space.std(axis=0) <= 1e-14 * np.abs(space).max(axis=0)
 
 
-def _whitening(moved: FloatArray) -> FloatArray:
+def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
+    moved = np.where(_is_constant(space), 0.0, space - center)
     units = _inverse_deviation(moved)  # first to common units, so that small columns are not taken for rounding
     _, singular, rotation = np.linalg.svd(moved * units, full_matrices=False)
     kept = singular > singular.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
@@ -73,7 +78,7 @@ def _whitening(moved: FloatArray) -> FloatArray:
 
 def _require_moderate(space: FloatArray, name: str) -> None:
     largest = np.abs(space).max()
-    if largest > _LARGEST:
+    if not largest <= _LARGEST:  # NaN too
         raise InvalidInputError(
             f"{name} must hold numbers of magnitude below {_LARGEST:g}, since distances are squared, got {largest:g}; "
             "rescale it"

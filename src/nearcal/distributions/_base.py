@@ -199,11 +199,19 @@ class Distribution(ABC):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name!r}; build a new batch instead")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot delete {name!r}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Freeze again what pickle and copy bring back."""
+        self._store(**state)
+
     def _store(self, **fields: Any) -> None:
-        """Set fields once, in ``__init__``; arrays become read-only."""
+        """Set fields once, in ``__init__``; arrays, also in tuples, become read-only."""
         for name, value in fields.items():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
+            for array in value if isinstance(value, tuple) else (value,):
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
             object.__setattr__(self, name, value)
 
     def _with(self, **fields: Any) -> Self:
@@ -237,7 +245,7 @@ def as_levels(p: Any) -> FloatArray:
     require_no_nan(array, "p")
     outside = (array < 0) | (array > 1)
     if outside.any():
-        raise InvalidInputError(f"p must lie in [0, 1], got {array[outside].ravel()[0]!r}; give 95% as 0.95")
+        raise InvalidInputError(f"p must lie in [0, 1], got {float(array[outside][0])!r}; give 95% as 0.95")
     return array
 
 

@@ -119,6 +119,6 @@ def require_spread(values: FloatArray, name: str) -> None:
         row = int(np.argmax(constant))
         raise InvalidInputError(
             f'{name} must have at least two different values in every row for tails="normal", got '
-            f"{int(constant.sum())} constant rows, the first row {row}: {values[row, 0]!r}; "
+            f"{int(constant.sum())} constant rows, the first row {row}: {float(values[row, 0])!r}; "
             'use tails="empirical" or drop those rows'
         )

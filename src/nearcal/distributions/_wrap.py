@@ -21,7 +21,7 @@ _Z_REACH = 37.0  # Φ(-37) = 6e-300: beyond it scipy's probabilities underflow
 class ScipyDistribution(Distribution):
     """Any continuous scipy distribution, built by :func:`from_scipy`.
 
-    Normal scores are held within ±37, where the probabilities of scipy end.
+    Inside the support normal scores are held within ±37, where the probabilities of scipy end.
     """
 
     family: Any
@@ -58,7 +58,14 @@ class ScipyDistribution(Distribution):
         return self._call("logpdf", y)
 
     def _z(self, y: FloatArray) -> FloatArray:
-        return np.clip(z_from_log_tails(self._logcdf(y), self._logsf(y)), -_Z_REACH, _Z_REACH)
+        z = np.clip(z_from_log_tails(self._logcdf(y), self._logsf(y)), -_Z_REACH, _Z_REACH)
+        lowest, highest = (end[:, np.newaxis] for end in self._support())
+        return np.where(y <= lowest, -np.inf, np.where(y >= highest, np.inf, z))
+
+    def _support(self) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the support of every row, each (n,)."""
+        lowest, highest = self.family.support(*self.parameters, loc=self.loc, scale=self.scale)
+        return np.broadcast_to(lowest, len(self)), np.broadcast_to(highest, len(self))
 
     def _from_z(self, z: FloatArray) -> FloatArray:
         p = np.broadcast_to(ndtr(-np.abs(z)), (len(self), z.shape[1]))
@@ -118,7 +125,7 @@ def from_scipy(frozen: Any) -> Distribution:
 
 
 def _scipy_parameter(value: Any) -> FloatArray:
-    array = np.atleast_1d(as_float_array(value, "a parameter of frozen"))
+    array = np.array(as_float_array(value, "a parameter of frozen"), ndmin=1)  # a copy, to be frozen
     if array.ndim > 1:
         raise InvalidInputError(f"parameters of frozen must be scalars or have shape (n,), got {array.shape}")
     require_finite(array, "a parameter of frozen")

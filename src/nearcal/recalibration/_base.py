@@ -21,17 +21,18 @@ class Recalibrator:
     def set_params(self, **parameters: Any) -> Self:
         """Change constructor arguments by name; takes effect at the next ``fit``."""
         known = self.get_params()
+        unknown = [name for name in parameters if name not in known]
+        if unknown:
+            raise InvalidParameterError(
+                f"{type(self).__name__} has no parameter {unknown[0]!r}; it has {', '.join(known) or 'none'}"
+            )
         for name, value in parameters.items():
-            if name not in known:
-                raise InvalidParameterError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known) or 'none'}"
-                )
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _require_fitted(self) -> None:
@@ -60,7 +61,7 @@ def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:
         first = int(np.argmax(impossible))
         raise InvalidInputError(
             f"y_cal must lie inside the support of dist_cal, got {int(impossible.sum())} of {len(y)} responses with "
-            f"probability zero under the model, the first at index {first}: {y[first]!r}; drop those rows or use a "
-            "distribution that allows them"
+            f"probability zero under the model, the first at index {first}: {float(y[first])!r}; drop those rows or "
+            "use a distribution that allows them"
         )
     return z

@@ -26,7 +26,10 @@ class Workers:
 
     def count(self) -> int:
         """Return the number of threads: those asked for, or the processors this process may use."""
-        return self.threads if self.threads is not None else len(os.sched_getaffinity(0))
+        if self.threads is not None:
+            return self.threads
+        # not every system tells which processors a process may use
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def chunks(self, rows: int, pairs_per_row: int) -> list[slice]:
         """Split rows so that the chunks in work at one time together stay within half of the memory budget."""

@@ -7,7 +7,7 @@ import numpy as np
 from nearcal._arrays import as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
-from nearcal.neighbors import METRICS, KDTreeIndex, Metric, NeighborIndex
+from nearcal.neighbors import METRICS, KDTreeIndex, Metric, NeighborIndex, check_points
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
 from nearcal.recalibration._local_sample import QUANTILE_RULES, Calibration, QuantileRule
@@ -132,8 +132,11 @@ class LocalRecalibrator(Recalibrator):
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
         space = as_space(space_cal, "space_cal", len(z))
         self._check_k(len(z))
-        self.space_map_ = learn_scaling(self.scaling, space)
-        self.index_ = KDTreeIndex(self.space_map_(space), self.metric)
+        space_map = learn_scaling(self.scaling, space)
+        points = space_map(space)
+        check_points(points, self.metric, "space_cal")
+        self.index_ = KDTreeIndex(points, self.metric)  # the last step that can fail: nothing is set before
+        self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
         self.n_cal_ = len(z)
         self.calibration_ = Calibration(z)
@@ -158,7 +161,9 @@ class LocalRecalibrator(Recalibrator):
             raise InvalidInputError(
                 f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
             )
-        finder = self._finder(self.space_map_(space))
+        points = self.space_map_(space)
+        check_points(points, self.index_.metric, "space_new")
+        finder = self._finder(points)
         workers = Workers(self.threads, self.memory, self.progress)
         return Recalibrated(base, self.calibration_, finder, workers, self.quantile_rule)
 

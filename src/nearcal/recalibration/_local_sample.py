@@ -15,9 +15,9 @@ from nearcal.distributions._samples import interpolate_draws, sort_weighted
 from nearcal.recalibration._neighborhoods import Neighborhoods
 
 QuantileRule = Literal["step", "interpolated", "conservative"]
-_SCORE_TOLERANCE = 1e-10
-
 QUANTILE_RULES: tuple[QuantileRule, ...] = get_args(QuantileRule)
+
+_P_ROUNDING = 1e-9  # more than cdf(ppf(p)) may differ from p
 
 
 class Calibration:
@@ -139,15 +139,33 @@ class LocalSample:
         from nearcal._jit import _summary
 
         nb = self.neighborhoods
-        z = self.base._unbounded_z(y)
-        # y may be a value of the sample, whose score comes back rounded
-        slack = np.where(np.isfinite(z), _SCORE_TOLERANCE * (1 + np.abs(z)), 0.0)
-        thresholds = np.searchsorted(self.calibration.sorted_z, z + slack, side="right")
+        thresholds = self._count_not_above(y)
         below, above = _summary.weight_below(
             nb.indptr, nb.indices, nb.weights, self.calibration.ranks, nb.which, thresholds
         )
         # the heavier from the lighter: sums of weights are 1 only up to rounding
         return np.where(below > above, 1 - above, below), np.where(below > above, above, 1 - below)
+
+    def _count_not_above(self, y: FloatArray) -> IntArray:
+        """Count the calibration scores whose values F⁻¹(Φ(z)), as they are computed, are at most y.
+
+        The score of y is rounded, so it only brackets the count; inside the bracket the values themselves decide.
+        """
+        scores = self.calibration.sorted_z
+        z_below, z_above = (
+            self.base._unbounded_z(np.where(np.isfinite(y), np.nextafter(y, towards), y))
+            for towards in (-np.inf, np.inf)
+        )
+        low = np.searchsorted(scores, ndtri(np.maximum(ndtr(z_below) - _P_ROUNDING, 0)))
+        high = np.searchsorted(scores, -ndtri(np.maximum(ndtr(-z_above) - _P_ROUNDING, 0)), side="right")
+        while (low < high).any():
+            rows = np.flatnonzero((low < high).any(axis=1))
+            lo, hi = low[rows], high[rows]
+            middle = (lo + hi) // 2
+            is_in = self.base[rows]._from_z(scores[np.minimum(middle, len(scores) - 1)]) <= y[rows]
+            low[rows] = np.where((lo < hi) & is_in, middle + 1, lo)
+            high[rows] = np.where((lo < hi) & ~is_in, middle, hi)
+        return low
 
     def bounded_z(self, y: FloatArray, rule: QuantileRule) -> FloatArray:
         """Return finite normal scores: a step distribution counts y at least half an effective draw from its ends."""
@@ -188,10 +206,11 @@ class LocalSample:
         return smooth
 
     def _bandwidth(self) -> FloatArray:
-        std = np.sqrt(self._score_moments(self.calibration.z)[1])
+        mean, variance = self._score_moments(self.calibration.z)
+        std = np.sqrt(variance)
         quartiles = self._step_scores(np.tile([0.25, 0.75], (len(self.base), 1)), conservative=False)
         # identical scores have no spread to learn a bandwidth from: the calibrated spread, 1, stands in
-        std = np.where(std > 0, std, 1.0)
+        std = np.where(std > 1e-12 * np.abs(mean), std, 1.0)  # their mean is rounded, so std may be 1e-16 and not 0
         size = np.maximum(self.effective_size(), 1.0)
         return silverman_bandwidth(std, quartiles[:, 1] - quartiles[:, 0], size, 0.0)
 

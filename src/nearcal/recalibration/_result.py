@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray, check_count
+from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels
 from nearcal.recalibration._chunks import Workers
@@ -75,6 +76,7 @@ class Recalibrated(Distribution):
 
     base: Distribution
     quantile_rule: QuantileRule
+    _interpolates: bool
     _calibration: Calibration
     _finder: Finder
     _workers: Workers
@@ -89,7 +91,8 @@ class Recalibrated(Distribution):
         quantile_rule: QuantileRule,
     ) -> None:
         self._store(base=base, _calibration=calibration, _finder=finder, _workers=workers)
-        self._store(quantile_rule=quantile_rule, is_continuous=quantile_rule == "interpolated", _kept={})
+        self._store(quantile_rule=quantile_rule, _interpolates=quantile_rule == "interpolated", _kept={})
+        self._store(is_continuous=self._interpolates and base.is_continuous)  # atoms of the base stay atoms
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -116,7 +119,7 @@ class Recalibrated(Distribution):
 
         It is 0 where a thin neighbourhood left the base distribution as it was.
         """
-        return self._gather(lambda sample, rows: (sample.effective_size(),))[0]
+        return self._read_only(lambda sample, rows: (sample.effective_size(),))
 
     @cached_property
     def radius(self) -> FloatArray:
@@ -124,7 +127,7 @@ class Recalibrated(Distribution):
 
         It is infinite for global recalibration.
         """
-        return self._gather(lambda sample, rows: (sample.radius(),))[0]
+        return self._read_only(lambda sample, rows: (sample.radius(),))
 
     def summary(self, coverage: float = 0.95, p: Any = ()) -> Summary:
         """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.
@@ -141,7 +144,10 @@ class Recalibrated(Distribution):
         Summary
             mean, std, lower, upper, quantiles, effective_size, radius.
         """
-        levels = np.concatenate([interval_levels(coverage), np.atleast_1d(as_levels(p))])
+        further = np.atleast_1d(as_levels(p))
+        if further.ndim > 1:
+            raise InvalidInputError(f"p must be a scalar or have shape (q,), got {further.shape}")
+        levels = np.concatenate([interval_levels(coverage), further])
         location_scale = self._location_scale_scores
 
         def statistics(sample: LocalSample, rows: slice) -> tuple[FloatArray, ...]:
@@ -207,7 +213,7 @@ class Recalibrated(Distribution):
         """Draw ``size`` values from every row; under the step rules neighbours are drawn by their weights."""
         size = check_count(size, "size")
         p = np.random.default_rng(rng).uniform(size=(len(self), size))
-        return self._quantiles(p, "interpolated" if self.is_continuous else "step")
+        return self._quantiles(p, "interpolated" if self._interpolates else "step")
 
     # ---- a family's part of the bargain -----------------------------------------------------------------------------
 
@@ -217,7 +223,7 @@ class Recalibrated(Distribution):
     def _from_z(self, z: FloatArray) -> FloatArray:
         z = np.broadcast_to(z, (len(self), z.shape[1]))
         return self._gather(
-            lambda sample, rows: (sample.values_at(z[rows], self.quantile_rule),), expanded=self.is_continuous
+            lambda sample, rows: (sample.values_at(z[rows], self.quantile_rule),), expanded=self._interpolates
         )[0]
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
@@ -228,13 +234,13 @@ class Recalibrated(Distribution):
 
     def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower, upper = self._gather(
-            lambda sample, rows: sample.log_tails(y[rows], self.quantile_rule), expanded=self.is_continuous
+            lambda sample, rows: sample.log_tails(y[rows], self.quantile_rule), expanded=self._interpolates
         )
         return lower, upper
 
     def _z(self, y: FloatArray) -> FloatArray:
         return self._gather(
-            lambda sample, rows: (sample.bounded_z(y[rows], self.quantile_rule),), expanded=self.is_continuous
+            lambda sample, rows: (sample.bounded_z(y[rows], self.quantile_rule),), expanded=self._interpolates
         )[0]
 
     def _unbounded_z(self, y: FloatArray) -> FloatArray:
@@ -294,6 +300,12 @@ class Recalibrated(Distribution):
 
         self._workers.run(task, chunks)
         return tuple(np.concatenate(parts) for parts in zip(*(results[c.start] for c in chunks), strict=True))
+
+    def _read_only(self, statistic: Callable[[LocalSample, slice], tuple[FloatArray, ...]]) -> FloatArray:
+        """Compute a statistic that is kept and shown as an attribute."""
+        values = self._gather(statistic)[0]
+        values.flags.writeable = False
+        return values
 
     def _neighborhoods(self, rows: slice, *, keep: bool) -> Neighborhoods:
         """Search the neighbourhoods of a chunk, or take them from an earlier search."""
