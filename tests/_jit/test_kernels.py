@@ -47,7 +47,9 @@ def test_quantiles(case):
     scores, ranks, indptr, indices, weights = case
     which = np.arange(len(indptr) - 1)
     levels = np.tile(LEVELS, (len(which), 1))
-    found = _quantiles.quantile_ranks(indptr, indices, weights, ranks, which, levels, np.zeros(levels.shape, dtype=bool))
+    found = _quantiles.quantile_ranks(
+        indptr, indices, weights, ranks, which, levels, np.zeros(levels.shape, dtype=bool)
+    )
     for row, part in each(indptr):
         expected = [reference.weighted_quantile(scores[indices[part]], weights[part], p) for p in LEVELS]
         np.testing.assert_array_equal(np.sort(scores)[found[row]], expected)
