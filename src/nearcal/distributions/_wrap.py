@@ -68,7 +68,8 @@ class ScipyDistribution(Distribution):
         return np.broadcast_to(lowest, len(self)), np.broadcast_to(highest, len(self))
 
     def _from_z(self, z: FloatArray) -> FloatArray:
-        p = np.broadcast_to(ndtr(-np.abs(z)), (len(self), z.shape[1]))
+        tail = np.where(np.isinf(z), np.inf, np.minimum(np.abs(z), _Z_REACH))
+        p = np.broadcast_to(ndtr(-tail), (len(self), z.shape[1]))
         return np.where(z < 0, self._call("ppf", p), self._call("isf", p))
 
     def mean(self) -> FloatArray:

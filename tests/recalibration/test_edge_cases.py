@@ -1,0 +1,154 @@
+"""Degenerate calibration sets, every combination of options, and neighbourhoods that are thin or empty."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.neighbors import METRICS
+from nearcal.recalibration._local_sample import QUANTILE_RULES
+from nearcal.recalibration._neighborhoods import THINS
+from nearcal.scaling import SCALINGS
+from nearcal.smoothing import SMOOTHINGS
+from tests.recalibration.cases import (
+    DIST,
+    NEW,
+    RNG,
+    SPACE,
+    SPACE_NEW,
+    D,
+    M,
+    N,
+    P,
+    Y,
+    assert_equals_its_weighted_sample,
+    assert_sound,
+    local,
+)
+
+DEGENERATE = {
+    "duplicated points": lambda: local(np.repeat(Y[:30], 2), np.repeat(SPACE[:30], 2, axis=0), k=5),
+    "duplicated positions": lambda: local(space=np.repeat(SPACE[:6], 10, axis=0), k=10),
+    "k = 1": lambda: local(k=1),
+    "k = n": lambda: local(k=N),
+    "all distances zero": lambda: local(space=np.ones((N, D)), space_new=np.ones((M, D))),
+    "all distances equal": lambda: local(space=np.ones((N, D)), space_new=np.zeros((M, D))),
+    "equal scores": lambda: local(y=np.full(N, 0.3)),
+    "scores of two values": lambda: local(y=np.where(Y > 0, 0.3, -0.3)),
+    "one calibration point": lambda: local(Y[:1], SPACE[:1], dist=DIST[:1], k=1),
+    "two calibration points": lambda: local(Y[:2], SPACE[:2], dist=DIST[:2], k=2),
+    "one new point": lambda: local(new=NEW[0], space_new=SPACE_NEW[:1]),
+    "new points are calibration points": lambda: local(space_new=SPACE[:M]),
+    "d = 1": lambda: local(space=SPACE[:, 0], space_new=SPACE_NEW[:, 0]),
+    "d = 300": lambda: local(space=RNG.normal(size=(N, 300)), space_new=RNG.normal(size=(M, 300))),
+    "far new points": lambda: local(space_new=SPACE_NEW + 1e9),
+    "tiny distances": lambda: local(space=SPACE * 1e-160, space_new=SPACE_NEW * 1e-160),
+    "large distances": lambda: local(space=SPACE * 1e140, space_new=SPACE_NEW * 1e140),
+    "constant column": lambda: local(space=SPACE * [1, 1, 0] + 0.1, space_new=SPACE_NEW, scaling="standard"),
+    "all columns constant": lambda: local(space=np.full((N, D), 0.1), scaling="standard"),
+    "whitened constant column": lambda: local(space=SPACE * [1, 1, 0] + 0.1, scaling="whiten"),
+    "whitened plane": lambda: local(space=SPACE @ [[1, 0, 1], [0, 1, 1], [0, 0, 0]], scaling="whiten"),
+    "whitened n < d": lambda: local(
+        Y[:5], RNG.normal(size=(5, 9)), RNG.normal(size=(M, 9)), DIST[:5], k=3, scaling="whiten"
+    ),
+    "eps": lambda: local(eps=0.5),
+    "one thread": lambda: local(threads=1),
+    "least memory": lambda: local(memory=2**20),
+    "global": lambda: nc.GlobalRecalibrator().fit(DIST, Y).recalibrate(NEW),
+    "global, one calibration point": lambda: nc.GlobalRecalibrator().fit(DIST[0], Y[:1]).recalibrate(NEW),
+}
+
+
+@pytest.mark.parametrize("build", DEGENERATE.values(), ids=DEGENERATE)
+def test_degenerate_sets(build):
+    out = build()
+    assert_sound(out)
+    assert_equals_its_weighted_sample(out)
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_one_neighbour_or_none_nearer_than_another_weigh_equally(smoothing):
+    for options in ({"k": 1}, {"space": np.ones((N, D)), "k": 15}):
+        nearest = local(smoothing=smoothing, **options).neighbors(slice(None))
+        np.testing.assert_allclose(nearest.weights, 1 / nearest.weights.shape[1], rtol=1e-15)
+
+
+@pytest.mark.parametrize("smoothing", ["epanechnikov", "triangular", "biweight"])
+def test_the_kth_neighbour_weighs_exactly_zero(smoothing):
+    # 49 * (1 / 49) < 1 in double precision
+    out = local(space=np.arange(float(N)), space_new=np.zeros(M), k=50, smoothing=smoothing)
+    assert (out.neighbors(slice(None)).weights[:, -1] == 0).all()
+
+
+def test_k_equal_n_with_uniform_weights_is_global():
+    everyone = nc.GlobalRecalibrator().fit(DIST, Y).recalibrate(NEW)
+    out = local(k=N, smoothing="uniform")
+    np.testing.assert_allclose(out.mean(), everyone.mean(), rtol=1e-12)
+    np.testing.assert_array_equal(out.ppf(P), everyone.ppf(P))
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
+def test_every_combination_of_options_is_sound(smoothing, rule):
+    for metric, scaling in itertools.product(METRICS, SCALINGS):
+        chosen = {"smoothing": smoothing, "quantile_rule": rule, "metric": metric, "scaling": scaling}
+        assert_sound(local(**chosen))
+    assert_sound(local(radius=1.5, min_neighbors=8, smoothing=smoothing, quantile_rule=rule))
+
+
+def test_the_conservative_rule_only_widens():
+    step, conservative = local(), local(quantile_rule="conservative")
+    assert (conservative.ppf(P[:4]) <= step.ppf(P[:4])).all()
+    assert (conservative.ppf(P[5:]) >= step.ppf(P[5:])).all()
+
+
+# ---- radius ---------------------------------------------------------------------------------------------------------
+
+FAR = np.where(np.arange(M)[:, np.newaxis] % 3 == 0, SPACE_NEW + 50.0, SPACE_NEW)  # every third row sees nobody
+
+
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
+@pytest.mark.parametrize("thin", [policy for policy in THINS if policy != "raise"])
+@pytest.mark.parametrize("space_new", [SPACE_NEW, FAR, SPACE_NEW + 50.0], ids=["none thin", "some thin", "all thin"])
+def test_thin_rows(space_new, thin, rule):
+    options = {"radius": 2.5, "min_neighbors": 2, "quantile_rule": rule}
+    out = local(space_new=space_new, thin=thin, **options)
+    assert_sound(out)
+    if rule == "step" and thin != "base":
+        assert_equals_its_weighted_sample(out)
+    is_far = space_new[:, 0] > 30
+    instead = {
+        "base": NEW,
+        "global": nc.GlobalRecalibrator(quantile_rule=rule).fit(DIST, Y).recalibrate(NEW),
+        "nearest": local(space_new=space_new, k=2, quantile_rule=rule),
+    }[thin]
+    for ask in (
+        lambda d: d.mean(),
+        lambda d: d.var(),
+        lambda d: d.cdf(0.3),
+        lambda d: d.logpdf(0.3),
+        lambda d: d.ppf(P),
+    ):
+        np.testing.assert_allclose(ask(out)[is_far], ask(instead)[is_far], rtol=1e-12)
+    others = local(space_new=SPACE_NEW, **options)
+    np.testing.assert_array_equal(out.ppf(P)[~is_far], others.ppf(P)[~is_far])
+    assert (out.effective_size[is_far] == {"base": 0.0, "global": N}.get(thin, out.effective_size[is_far])).all()
+
+
+def test_a_row_left_to_its_base_is_described_by_its_quantiles():
+    out = local(space_new=FAR, radius=2.5, min_neighbors=2, thin="base")
+    values, weights = out.weighted_sample(slice(None))
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
+    thin = out.effective_size == 0
+    # the mean of 100 mid-quantiles of a Normal is its mean, by symmetry
+    np.testing.assert_allclose((values * weights).sum(axis=1)[thin], NEW.mean()[thin], rtol=1e-12)
+    nearest = out.neighbors(slice(None))
+    assert (nearest.indices[thin] == -1).all()
+    assert np.isinf(nearest.distances[thin]).all()
+
+
+def test_more_neighbours_asked_for_than_there_are():
+    out = local(Y[:5], SPACE[:5], dist=DIST[:5], radius=1e-6, min_neighbors=30)
+    assert_sound(out)
+    assert out.neighbors(slice(None)).indices.shape == (M, 5)
