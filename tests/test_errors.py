@@ -208,7 +208,11 @@ WRONG_QUESTIONS = {
     "p nan": (lambda d: d.ppf(np.nan), INPUT, "p must not be NaN, .*nan"),
     "p of other rows": (lambda d: d.ppf(np.full((2, 4), 0.5)), INPUT, r"p must .*\(3, q\), got \(2, 4\)"),
     "p of three axes": (lambda d: d.ppf(np.full((3, 1, 1), 0.5)), INPUT, r"p must .* got \(3, 1, 1\)"),
-    "y of other rows": (lambda d: d.cdf([1.0, 2.0]), INPUT, r"y must .*\(3,\) or \(3, q\).* got \(2,\)"),
+    "y of other rows": (
+        lambda d: d.cdf([1.0, 2.0]),
+        INPUT,
+        r"y must .*\(3,\) or \(3, q\).* got \(2,\); .*np.tile\(y, \(3, 1\)\)",
+    ),
     "y as a row": (lambda d: d.logpdf(np.ones((1, 3))), INPUT, r"y must .* got \(1, 3\)"),
     "y nan": (lambda d: d.pdf(np.nan), INPUT, "y must not be NaN"),
     "z nan": (lambda d: d.from_z([0.0, np.nan, 0.0]), INPUT, "z must not be NaN, .*index 1: nan"),
@@ -317,9 +321,24 @@ WRONG_FITS = {
     "space scalar": (DIST, Y, 1.0, r"space_cal must have shape \(n, d\).* got \(\)"),
     "space empty": (DIST, Y, np.zeros((0, D)), "space_cal must have 20 rows.* got 0"),
     "space huge": (DIST, Y, SPACE * 1e200, "space_cal must hold numbers of magnitude below .*rescale"),
-    "dist is an array": (Y, Y, SPACE, r"dist_cal must be a nearcal distribution, got ndarray; .*nearcal.Normal\(mean"),
-    "dist of scipy": (stats.norm(Y), Y, SPACE, "dist_cal must be .* got rv_continuous_frozen; .*from_scipy"),
-    "dist of torch": (torch.distributions.Normal(0.0, 1.0), Y, SPACE, "dist_cal must be .* got Normal; .*from_torch"),
+    "dist is an array": (
+        Y,
+        Y,
+        SPACE,
+        r"dist_cal must be a nearcal distribution, got numpy.ndarray; .*nearcal.Normal\(mean",
+    ),
+    "dist of scipy": (
+        stats.norm(Y),
+        Y,
+        SPACE,
+        "dist_cal must be .* got scipy.stats.*rv_continuous_frozen; .*from_scipy",
+    ),
+    "dist of torch": (
+        torch.distributions.Normal(0.0, 1.0),
+        Y,
+        SPACE,
+        "dist_cal must be .* got torch.distributions.normal.Normal; .*from_torch",
+    ),
     "dist is a class": (nc.Normal, Y, SPACE, "dist_cal must be a nearcal distribution"),
     "dist is None": (None, Y, SPACE, "dist_cal must be a nearcal distribution, got NoneType"),
     "Gamma at 0": (
@@ -352,13 +371,13 @@ def test_wrong_calibration_sets(dist, y, space, message):
 
 WRONG_NEWS = {
     "space longer": (NEW, np.zeros((4, D)), "space_new must have 3 rows.* got 4"),
-    "one row as a vector": (ONE, [0.0, 0.0], "space_new must have 1 rows.* got 2"),
+    "one row as a vector": (ONE, [0.0, 0.0], r"space_new must have 1 rows.* got 2; .*shape \(1, d\)"),
     "other columns": (NEW, np.zeros((3, 5)), "space_new must have 2 columns as space_cal had in fit, got 5"),
     "one column": (NEW, np.zeros(3), "space_new must have 2 columns .* got 1"),
     "empty": (NEW, np.zeros((0, D)), "space_new must have 3 rows.* got 0"),
     "None": (NEW, None, "space_new must be an array of real numbers, got None"),
     "huge": (NEW, SPACE_NEW * 1e200, "space_new must hold numbers of magnitude below"),
-    "an array": (np.zeros(3), SPACE_NEW, "dist_new must be a nearcal distribution, got ndarray"),
+    "an array": (np.zeros(3), SPACE_NEW, "dist_new must be a nearcal distribution, got numpy.ndarray"),
     "of scipy": (stats.norm(np.zeros(3)), SPACE_NEW, "dist_new must be .*from_scipy"),
 }
 

@@ -96,12 +96,13 @@ def as_response(y: Any, n: int, name: str) -> FloatArray:
 def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
     """Validate positions: shape (n, d), finite; (n,) is taken as (n, 1). Returns a copy: they are searched later."""
     array = as_float_array(space, name)
+    hint = "; one row of d columns has shape (1, d)" if array.ndim == n == 1 else ""
     if array.ndim == 1:
         array = array[:, np.newaxis]
     if array.ndim != 2 or array.shape[1] == 0:
         raise InvalidInputError(f"{name} must have shape (n, d) with d >= 1, got {array.shape}")
     if n is not None and len(array) != n:
-        raise InvalidInputError(f"{name} must have {n} rows, one a row of the distribution, got {len(array)}")
+        raise InvalidInputError(f"{name} must have {n} rows, one a row of the distribution, got {len(array)}{hint}")
     require_finite(array, name)
     return np.array(array, order="C")
 

@@ -234,7 +234,8 @@ class Distribution(ABC):
             result = function(array)
         else:
             raise InvalidInputError(
-                f"{name} must be a scalar or have shape ({n},) or ({n}, q), one row a distribution, got {array.shape}"
+                f"{name} must be a scalar or have shape ({n},) or ({n}, q), one row a distribution, got {array.shape}; "
+                f"for the same values in every row use np.tile({name}, ({n}, 1))"
             )
         return result
 
@@ -253,7 +254,9 @@ def interval_levels(coverage: float) -> FloatArray:
     """Return the two probability levels of a central interval."""
     level = as_float_array(coverage, "coverage")
     if level.ndim or not 0 < level < 1:
-        raise InvalidParameterError(f"coverage must be one number strictly between 0 and 1, got {coverage!r}")
+        raise InvalidParameterError(
+            f"coverage must be one number strictly between 0 and 1, got {coverage!r}; give 95% as 0.95"
+        )
     return np.array([0.5 - level / 2, 0.5 + level / 2])
 
 

@@ -19,7 +19,7 @@ class Recalibrator:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change constructor arguments by name; takes effect at the next ``fit``."""
+        """Change constructor arguments by name; used by the next ``fit`` (scaling, metric) or ``recalibrate`` (others)."""
         known = self.get_params()
         unknown = [name for name in parameters if name not in known]
         if unknown:
@@ -44,8 +44,9 @@ def require_distribution(value: Any, name: str) -> Distribution:
     """Refuse what is not a nearcal distribution, with a hint for the usual mistakes."""
     if isinstance(value, Distribution):
         return value
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     raise InvalidInputError(
-        f"{name} must be a nearcal distribution, got {type(value).__name__}; wrap predictions, for example "
+        f"{name} must be a nearcal distribution, got {kind}; wrap predictions, for example "
         "nearcal.Normal(mean, std), nearcal.from_scipy(...) or nearcal.from_torch(...)"
     )
 
