@@ -152,3 +152,11 @@ def test_more_neighbours_asked_for_than_there_are():
     out = local(Y[:5], SPACE[:5], dist=DIST[:5], radius=1e-6, min_neighbors=30)
     assert_sound(out)
     assert out.neighbors(slice(None)).indices.shape == (M, 5)
+
+
+def test_global_neighbours_have_no_distances():
+    everyone = nc.GlobalRecalibrator().fit(DIST, Y).recalibrate(NEW).neighbors(slice(None))
+    thin = local(space_new=FAR, radius=2.5, min_neighbors=2, thin="global").neighbors(0)
+    for found in (everyone, thin):
+        np.testing.assert_array_equal(found.indices[0], np.arange(N))
+        assert np.isnan(found.distances).all()

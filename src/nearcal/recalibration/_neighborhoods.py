@@ -204,7 +204,7 @@ def everyone(n_cal: int) -> Neighborhoods:
     return Neighborhoods(
         indptr=np.array([0, n_cal], dtype=np.int64),
         indices=np.arange(n_cal, dtype=np.int32),
-        distances=np.zeros(n_cal),
+        distances=np.full(n_cal, np.nan),  # not looked at
         weights=np.full(n_cal, 1 / n_cal),
         bandwidth=np.array([np.inf]),
         effective_size=np.array([float(n_cal)]),

@@ -36,7 +36,10 @@ class Summary:
 
 
 class Neighbors(NamedTuple):
-    """Neighbours of some rows, nearest first; short rows are padded with index -1, distance inf, weight 0."""
+    """Neighbours of some rows, nearest first; short rows are padded with index -1, distance inf, weight 0.
+
+    Where all calibration points count alike (global recalibration) distances are NaN: nobody looked at them.
+    """
 
     indices: NDArray[np.int32]
     distances: FloatArray
