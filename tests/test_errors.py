@@ -168,6 +168,7 @@ WRONG_DISTRIBUTIONS = {
     "values shape": (lambda: nc.Quantiles([0.1, 0.9], [[0.0, 1.0, 2.0]]), r"values must .*\(n, 2\), got \(1, 3\)"),
     "equal quantiles": (lambda: nc.Quantiles([0.1, 0.9], [[2.0, 2.0]]), "values must have at least two different"),
     "no components": (lambda: nc.Mixture([], []), "components must be a non-empty sequence"),
+    "one batch for components": (lambda: nc.Mixture([0.5, 0.5], TWO), "components must be a non-empty sequence"),
     "a component of scipy": (lambda: nc.Mixture([1.0], [stats.norm()]), "components must be .* nearcal distributions"),
     "uneven components": (lambda: nc.Mixture([0.5, 0.5], [ONE, TWO]), r"components must have the same .* \[1, 2\]"),
     "mixture weights": (lambda: nc.Mixture([1.0], [ONE, ONE]), r"weights must have shape \(2,\) or \(1, 2\).*\(1,\)"),

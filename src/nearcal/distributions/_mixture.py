@@ -40,7 +40,9 @@ class Mixture(Distribution):
     components: tuple[Distribution, ...]
 
     def __init__(self, weights: Any, components: Sequence[Distribution]) -> None:
-        components = tuple(components)
+        components = (
+            () if isinstance(components, Distribution) else tuple(components)
+        )  # a batch's rows are no components
         if not components or not all(isinstance(component, Distribution) for component in components):
             raise InvalidInputError("components must be a non-empty sequence of nearcal distributions")
         lengths = {len(component) for component in components}
