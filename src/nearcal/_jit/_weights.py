@@ -23,7 +23,7 @@ def weigh(indptr, distances, bandwidth, kind):
             continue
         own = weights[start:stop]
         _smooth_all(kind, distances[start:stop], bandwidth[row], own)
-        total, squares = sums(own)
+        total, squares = _sums(own)
         if not total > 0.0:  # k = 1, or every neighbour at the edge: nothing tells them apart
             own[:] = 1.0
             total, squares = float(stop - start), float(stop - start)
@@ -60,7 +60,7 @@ def _smooth_all(kind, distances, bandwidth, weights):
 
 # "reassoc" lets the sums run in vector lanes; the order depends on the length alone, so results stay reproducible
 @numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz"})
-def sums(values):
+def _sums(values):
     """Return Σ v and Σ v²."""
     total = 0.0
     squares = 0.0
@@ -68,14 +68,3 @@ def sums(values):
         total += values[i]
         squares += values[i] * values[i]
     return total, squares
-
-
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def farthest(indptr, distances):
-    """Return the largest distance of each neighbourhood, 0 for an empty one."""
-    rows = len(indptr) - 1
-    result = np.zeros(rows)
-    for row in range(rows):
-        for i in range(indptr[row], indptr[row + 1]):
-            result[row] = max(result[row], distances[i])
-    return result

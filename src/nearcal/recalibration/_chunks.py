@@ -13,6 +13,7 @@ from nearcal._optional import import_extra
 
 Progress: TypeAlias = bool | Callable[[int, int], None]
 
+_PAIRS_PER_CHUNK = 2**17  # small enough for the processor's caches, large enough to outweigh the interpreter
 _BYTES_PER_PAIR = 64  # a neighbour's index, distance, weight and score, and the temporaries of their arithmetic
 
 
@@ -33,8 +34,8 @@ class Workers:
 
     def chunks(self, rows: int, pairs_per_row: int) -> list[slice]:
         """Split rows so that the chunks in work at one time together stay within half of the memory budget."""
-        per_thread = self.memory // 2 // self.count()
-        size = max(1, min(per_thread // (_BYTES_PER_PAIR * max(pairs_per_row, 1)), -(-rows // self.count())))
+        pairs = min(self.memory // 2 // self.count() // _BYTES_PER_PAIR, _PAIRS_PER_CHUNK)
+        size = max(1, min(pairs // max(pairs_per_row, 1), -(-rows // self.count())))
         return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
     def run(self, task: Callable[[slice], None], chunks: list[slice]) -> None:

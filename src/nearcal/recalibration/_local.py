@@ -7,7 +7,7 @@ import numpy as np
 from nearcal._arrays import as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
-from nearcal.neighbors import METRICS, KDTreeIndex, Metric, NeighborIndex, check_points
+from nearcal.neighbors import METRICS, SEARCHES, Metric, NeighborIndex, Search, build_index, check_points
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
 from nearcal.recalibration._local_sample import QUANTILE_RULES, Calibration, QuantileRule
@@ -40,6 +40,12 @@ class LocalRecalibrator(Recalibrator):
         directions of unit standard deviation.
     metric : {"euclidean", "manhattan", "chebyshev", "cosine"}
         Distance in the scaled space.
+    search : {"auto", "line", "boxes", "brute", "kdtree", "faiss"}
+        How neighbours are searched. "auto" takes the fastest exact search: sorted points on a line for d = 1, leaves
+        with bounding boxes in low dimension, a blocked brute force above, and scipy's k-d tree for other metrics than
+        the Euclidean. All of these give the same neighbours. "faiss" (extra ``faiss``) is an inverted file for
+        millions of points: approximate, its recall is in ``index_.recall``. ``eps`` speeds up "boxes" and "kdtree";
+        the others have no use for it.
     min_neighbors : int
         With ``radius``: rows with fewer neighbours than this are thin. (At most n_cal is asked for.)
     thin : {"nearest", "global", "base", "raise"}
@@ -96,6 +102,7 @@ class LocalRecalibrator(Recalibrator):
         *,
         scaling: Scaling = "none",
         metric: Metric = "euclidean",
+        search: Search = "auto",
         min_neighbors: int = 30,
         thin: Thin = "nearest",
         quantile_rule: QuantileRule = "step",
@@ -109,6 +116,7 @@ class LocalRecalibrator(Recalibrator):
         self.eps = eps
         self.scaling = scaling
         self.metric = metric
+        self.search = search
         self.min_neighbors = min_neighbors
         self.thin = thin
         self.quantile_rule = quantile_rule
@@ -135,7 +143,8 @@ class LocalRecalibrator(Recalibrator):
         space_map = learn_scaling(self.scaling, space)
         points = space_map(space)
         check_points(points, self.metric, "space_cal")
-        self.index_ = KDTreeIndex(points, self.metric)  # the last step that can fail: nothing is set before
+        # the last step that can fail: nothing is set before
+        self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors)
         self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
         self.n_cal_ = len(z)
@@ -184,10 +193,15 @@ class LocalRecalibrator(Recalibrator):
             check_count(self.k, "k")
         if self.radius is not None:
             check_number(self.radius, "radius", least=0.0, strict=True)
+            if self.search == "faiss":
+                raise InvalidParameterError(
+                    'search="faiss" finds the k nearest only, got a radius; give k, or search="auto" for a radius'
+                )
         check_number(self.eps, "eps", least=0.0)
         check_count(self.min_neighbors, "min_neighbors")
         check_choice(self.smoothing, SMOOTHINGS, "smoothing")
         check_choice(self.metric, METRICS, "metric")
+        check_choice(self.search, SEARCHES, "search")
         check_choice(self.thin, THINS, "thin")
         check_choice(self.quantile_rule, QUANTILE_RULES, "quantile_rule")
         check_workers(self.threads, self.memory, self.progress)

@@ -54,16 +54,16 @@ class Neighborhoods:
         return table
 
 
-def weigh(lists: NeighborLists, bandwidth: FloatArray, smoothing: str) -> Neighborhoods:
+def weigh(lists: NeighborLists, smoothing: str) -> Neighborhoods:
     """Give the neighbours of each query their weights; query j is row j."""
     from nearcal._jit import _weights
 
     weights, effective_size, self_weight = _weights.weigh(
-        lists.indptr, lists.distances, bandwidth, smoothing_code(smoothing)
+        lists.indptr, lists.distances, lists.reach, smoothing_code(smoothing)
     )
     which = np.arange(len(lists.indptr) - 1)
     return Neighborhoods(
-        lists.indptr, lists.indices, lists.distances, weights, bandwidth, effective_size, self_weight, which
+        lists.indptr, lists.indices, lists.distances, weights, lists.reach, effective_size, self_weight, which
     )
 
 
@@ -111,21 +111,11 @@ class KNearest:
 
     def find(self, rows: slice) -> Neighborhoods:
         """Search a range of rows."""
-        return nearest_neighborhoods(self.index, self.points[rows], self.k, self.eps, self.smoothing)
+        return weigh(self.index.nearest(self.points[rows], self.k, self.eps), self.smoothing)
 
     def take(self, rows: IntArray) -> Self:
         """Return the finder of the chosen rows."""
         return replace(self, points=self.points[rows])
-
-
-def nearest_neighborhoods(
-    index: NeighborIndex, points: FloatArray, k: int, eps: float, smoothing: str
-) -> Neighborhoods:
-    """Find and weigh the k nearest calibration points of each query."""
-    from nearcal._jit import _weights
-
-    lists = index.nearest(points, k, eps)
-    return weigh(lists, _weights.farthest(lists.indptr, lists.distances), smoothing)
 
 
 @dataclass(frozen=True)
@@ -156,7 +146,7 @@ class WithinRadius:
         """Search a range of rows and apply the policy to the thin ones."""
         lists = self.index.within(self.points[rows], self.radius)
         counts = np.diff(lists.indptr)
-        found = weigh(lists, np.full(len(counts), self.radius), self.smoothing)
+        found = weigh(lists, self.smoothing)
         thin_rows = np.flatnonzero(counts < self.min_neighbors)
         if len(thin_rows) == 0:
             return found
@@ -173,9 +163,7 @@ class WithinRadius:
             return replace(found, which=which)
         if self.thin == "global":
             return _redirect(found, thin_rows, everyone(self.n_cal), np.zeros(len(thin_rows), dtype=np.intp))
-        nearest = nearest_neighborhoods(
-            self.index, self.points[rows][thin_rows], self.min_neighbors, 0.0, self.smoothing
-        )
+        nearest = weigh(self.index.nearest(self.points[rows][thin_rows], self.min_neighbors, 0.0), self.smoothing)
         return _redirect(found, thin_rows, nearest, nearest.which)
 
     def take(self, rows: IntArray) -> Self:

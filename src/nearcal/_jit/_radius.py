@@ -1,0 +1,87 @@
+"""All points within a radius, collected in buffers that grow with the result."""
+
+import numpy as np
+
+from nearcal._jit._boxes import LEAF, list_leaves, make_near, measure_leaf
+from nearcal._jit._brute import measure_hits
+from nearcal._jit._compile import inner, kernel
+from nearcal._jit._filter import BLOCK, PIECE, cut_score, list_hits, score_pair, shrink_queries
+from nearcal._jit._select import append_below
+
+
+@inner
+def _grow(array):
+    """A copy with twice the room."""
+    larger = np.empty(2 * len(array), array.dtype)
+    for i in range(len(array)):
+        larger[i] = array[i]
+    return larger
+
+
+@inner
+def _cap(radius):
+    """Square that no point within the radius exceeds: a filter. The verdict is on sqrt, the distance reported."""
+    return radius * radius * (1.0 + 2.0**-50) + 1e-300
+
+
+@kernel
+def within_boxes(tree, queries, radius):
+    """Row pointers, indices and distances of the points within the radius of each query."""
+    near, dist2 = make_near(tree), np.empty(tree.leaves.shape[2])
+    indptr, count = np.zeros(len(queries) + 1, np.int64), np.int64(0)
+    indices, distances = np.empty(4 * LEAF, np.int32), np.empty(4 * LEAF)
+    for r in range(len(queries)):
+        n_near = list_leaves(tree, queries, r, _cap(radius), near)
+        for i in range(n_near):
+            leaf = near.leaves[i]
+            measure_leaf(tree.leaves, leaf, queries, r, dist2)
+            for p in range(LEAF):
+                dist2[p] = np.sqrt(dist2[p])
+            if count + LEAF > len(indices):
+                indices, distances = _grow(indices), _grow(distances)
+            count = append_below(dist2, radius, tree.ids, leaf * LEAF, distances, indices, count)
+        indptr[r + 1] = count
+    return indptr, indices[:count].copy(), distances[:count].copy()
+
+
+@inner
+def _collect_pairs(blocks, queries, radius):
+    """Row, index and distance of every pair within the radius, block by block."""
+    n_rows, zero = len(queries), np.int64(0)
+    shrunk, norms = np.zeros((n_rows + 1, blocks.tiles.shape[1]), np.float32), np.empty(n_rows + 1)
+    shrink_queries(blocks, queries, zero, n_rows, shrunk, norms)
+    scores, hits = np.empty((2, BLOCK), np.float32), np.empty(BLOCK + 1, np.int32)
+    pieces = scores.reshape(2, BLOCK // PIECE, PIECE)
+    squares, ids = np.empty((1, BLOCK)), np.empty((1, BLOCK), np.int32)
+    rows, indices, distances, count = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32), np.empty(BLOCK), 0
+    for b in range(len(blocks.tiles)):
+        for row in range(n_rows):
+            if row % 2 == 0:
+                score_pair(blocks.tiles, blocks.half_norms, b, shrunk, row, scores)
+            cut = cut_score(norms[row], _cap(radius), blocks.scale)
+            size = list_hits(pieces, row % 2, cut, b * BLOCK, hits)
+            measure_hits(blocks, hits, size, queries, row, squares, ids, zero, zero)
+            if count + size >= len(rows):
+                rows, indices, distances = _grow(rows), _grow(indices), _grow(distances)
+            for i in range(size):
+                rows[count], indices[count], distances[count] = row, ids[0, i], np.sqrt(squares[0, i])
+                count += distances[count] <= radius
+    return rows[:count], indices[:count], distances[:count]
+
+
+@kernel
+def within_blocks(blocks, queries, radius):
+    """Row pointers, indices and distances of the points within the radius of each query, for at most MOST_ROWS."""
+    rows, indices, distances = _collect_pairs(blocks, queries, radius)
+    indptr = np.zeros(len(queries) + 1, np.int64)
+    for row in rows:
+        indptr[row + 1] += 1
+    for r in range(len(queries)):
+        indptr[r + 1] += indptr[r]
+    place = indptr.copy()
+    sorted_indices, sorted_distances = np.empty_like(indices), np.empty_like(distances)
+    for i in range(len(rows)):
+        j = place[rows[i]]
+        sorted_indices[j], sorted_distances[j] = indices[i], distances[i]
+        place[rows[i]] += 1
+    return indptr, sorted_indices, sorted_distances

@@ -1,0 +1,107 @@
+"""Balanced kd-tree order: points grouped in full leaves, each leaf a small box in space.
+
+Leaves are numbered from left to right and the tree is implicit: the node that spans the leaves start..stop is cut in
+front of leaf (start + stop + 1) // 2. A cut is found by that leaf's number, so two flat arrays hold the whole tree.
+"""
+
+import numpy as np
+
+from nearcal._jit._compile import inner, kernel
+
+
+@inner
+def _partition(keys, ids, start, stop, nth):
+    """Reorder keys[start:stop], and ids along, so that keys[nth] is in its sorted place (Hoare's quickselect)."""
+    low, high = start, stop - 1
+    while low < high:
+        pivot = _median_of_three(keys[low], keys[(low + high) // 2], keys[high])
+        i, j = low, high
+        while i <= j:
+            while keys[i] < pivot:
+                i += 1
+            while keys[j] > pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                ids[i], ids[j] = ids[j], ids[i]
+                i += 1
+                j -= 1
+        if nth <= j:
+            high = j
+        elif nth >= i:
+            low = i
+        else:
+            return
+
+
+@inner
+def _median_of_three(a, b, c):
+    return max(min(a, b), min(max(a, b), c))
+
+
+@inner
+def _widest(points, order, start, stop):
+    """Dimension in which the points order[start:stop] spread the most."""
+    best, widest = 0, -1.0
+    for j in range(points.shape[1]):
+        low = high = points[order[start], j]
+        for i in range(start, stop):
+            low = min(low, points[order[i], j])
+            high = max(high, points[order[i], j])
+        if high - low > widest:
+            best, widest = j, high - low
+    return best
+
+
+@kernel
+def order_points(points, leaf_size):
+    """Order of the points by leaf, and the dimension and value of the cut in front of each leaf."""
+    n = points.shape[0]
+    n_leaves = (n + leaf_size - 1) // leaf_size
+    order = np.empty(n, np.int32)
+    for i in range(n):
+        order[i] = i
+    cut_dim = np.zeros(n_leaves, np.int32)
+    cut_value = np.zeros(n_leaves)
+    keys = np.empty(n)
+    pending = np.empty((64, 2), np.int64)  # a stack; the tree is far less deep than that
+    pending[0, 0], pending[0, 1] = 0, n_leaves
+    size = 1
+    while size > 0:
+        size -= 1
+        first, last = pending[size, 0], pending[size, 1]
+        if last - first < 2:
+            continue
+        middle = (first + last + 1) // 2
+        start, stop, nth = first * leaf_size, min(last * leaf_size, n), middle * leaf_size
+        j = _widest(points, order, start, stop)
+        for i in range(start, stop):
+            keys[i] = points[order[i], j]
+        _partition(keys, order, start, stop, nth)
+        cut_dim[middle], cut_value[middle] = j, keys[nth]
+        pending[size, 0], pending[size, 1] = first, middle
+        pending[size + 1, 0], pending[size + 1, 1] = middle, last
+        size += 2
+    return order, cut_dim, cut_value
+
+
+@inner
+def find_home(cut_dim, cut_value, queries, r, n_wanted):
+    """Smallest range of at least `n_wanted` leaves whose cell of the tree contains the query."""
+    first, last = 0, len(cut_dim)
+    while last - first >= 2 * n_wanted:
+        middle = (first + last + 1) // 2
+        if queries[r, cut_dim[middle]] < cut_value[middle]:
+            last = middle
+        else:
+            first = middle
+    return first, last
+
+
+@kernel
+def find_leaves(cut_dim, cut_value, queries):
+    """Number of the leaf whose cell contains each query."""
+    numbers = np.empty(len(queries), np.int32)
+    for r in range(len(queries)):
+        numbers[r] = find_home(cut_dim, cut_value, queries, r, np.int64(1))[0]
+    return numbers

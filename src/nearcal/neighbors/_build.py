@@ -1,0 +1,52 @@
+"""Choose and build the search structure for a calibration space."""
+
+from typing import Literal, get_args
+
+from nearcal._arrays import FloatArray
+from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal.neighbors._protocol import Metric, NeighborIndex
+
+Search = Literal["auto", "line", "boxes", "brute", "kdtree", "faiss"]
+SEARCHES: tuple[Search, ...] = get_args(Search)
+
+_MOST_BOX_DIMENSIONS = 5  # measured: see benchmarks/results/benchmarks.md
+_MOST_POINTS = 2**31 - 1  # indices are 32-bit
+
+
+def choose_search(d: int, metric: str) -> Search:
+    """Return the fastest exact search for a space of d dimensions."""
+    if metric != "euclidean":
+        return "kdtree"
+    if d == 1:
+        return "line"
+    return "boxes" if d <= _MOST_BOX_DIMENSIONS else "brute"
+
+
+def build_index(points: FloatArray, metric: Metric, search: Search, k: int) -> NeighborIndex:
+    """Build the structure asked for over points of shape (n, d); k is how many neighbours will be asked for."""
+    n, d = points.shape
+    if n > _MOST_POINTS:
+        raise InvalidInputError(f"space_cal must have at most {_MOST_POINTS} rows, got {n}; calibrate on a sample")
+    if search == "auto":
+        search = choose_search(d, metric)
+    if metric != "euclidean" and search != "kdtree":
+        raise InvalidParameterError(f'search={search!r} needs metric="euclidean", got {metric!r}; use search="auto"')
+    if search == "line" and d != 1:
+        raise InvalidParameterError(f'search="line" needs a space of one dimension, got {d}; use search="auto"')
+    return _build(points, metric, search, k)
+
+
+def _build(points: FloatArray, metric: Metric, search: Search, k: int) -> NeighborIndex:
+    if search == "kdtree":
+        from nearcal.neighbors._kdtree import KDTreeIndex
+
+        return KDTreeIndex(points, metric)
+    if search == "faiss":
+        from nearcal.neighbors._faiss import FaissIndex
+
+        return FaissIndex(points, k)
+    from nearcal.neighbors import _exact
+
+    if search == "line":
+        return _exact.SortedLine(points)
+    return _exact.LeafBoxes(points) if search == "boxes" else _exact.BlockedBrute(points)

@@ -1,0 +1,197 @@
+"""Exact Euclidean search: three structures over the same points, with the same answers.
+
+Squared distances are sums of squared float64 differences in the order of the columns. The k nearest are all points
+strictly nearer than the k-th distance, then those at exactly that distance with the smallest index.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._jit._boxes import GROUP, LEAF, Tree, query_boxes
+from nearcal._jit._brute import MOST_ROWS, query_blocks
+from nearcal._jit._filter import BLOCK, Blocks, round_off
+from nearcal._jit._line import fill_line, query_line, reach_line
+from nearcal._jit._radius import within_blocks, within_boxes
+from nearcal._jit._select import Nearest
+from nearcal._jit._tree import find_leaves, order_points
+from nearcal.neighbors._protocol import Metric, NeighborLists, equal_rows
+
+
+class SortedLine:
+    """Sorted points on a line, for d = 1: a query costs O(log n + k)."""
+
+    metric: Metric = "euclidean"
+
+    def __init__(self, points: FloatArray) -> None:
+        order = np.argsort(points[:, 0], kind="stable")
+        self.x = _freeze(points[order, 0])
+        self.ids = _freeze(order.astype(np.int32))
+
+    def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
+        """Return the k nearest points of each query; ``eps`` saves nothing here and is ignored."""
+        out = _empty_nearest(len(points), k)
+        query_line(self.x, self.ids, _as_queries(points), k, out)
+        return _as_lists(out)
+
+    def within(self, points: FloatArray, radius: float) -> NeighborLists:
+        """Return all points at distance <= radius of each query."""
+        queries = _as_queries(points)
+        starts, indptr = np.empty(len(queries), np.int64), np.empty(len(queries) + 1, np.int64)
+        reach_line(self.x, queries, radius, starts, indptr)
+        indices, distances = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+        fill_line(self.x, self.ids, queries, starts, indptr, indices, distances)
+        return NeighborLists(indptr, indices, distances, np.full(len(points), radius))
+
+
+class LeafBoxes:
+    """Leaves of a k-d tree with bounding boxes, for low dimension."""
+
+    metric: Metric = "euclidean"
+
+    def __init__(self, points: FloatArray) -> None:
+        n, d = points.shape
+        order, cut_dim, cut_value = order_points(points, LEAF)
+        n_leaves = len(cut_dim)
+        n_groups = -(-n_leaves // GROUP)
+        ids, padded = np.resize(order, n_leaves * LEAF), np.full((n_leaves * LEAF, d), np.nan)
+        padded[:n] = points[order]
+        leaves = padded.reshape(n_leaves, LEAF, d)
+        low, high = np.full((2, n_groups * GROUP, d), np.nan)
+        low[:n_leaves], high[:n_leaves] = np.nanmin(leaves, axis=1), np.nanmax(leaves, axis=1)
+        low, high = low.reshape(n_groups, GROUP, d), high.reshape(n_groups, GROUP, d)
+        self.tree = Tree(
+            leaves=_freeze(leaves.transpose(0, 2, 1)),
+            ids=_freeze(ids),
+            low=_freeze(low.transpose(0, 2, 1)),
+            high=_freeze(high.transpose(0, 2, 1)),
+            group_low=_freeze(np.nanmin(low, axis=1).T[None]),
+            group_high=_freeze(np.nanmax(high, axis=1).T[None]),
+            cut_dim=_freeze(cut_dim),
+            cut_value=_freeze(cut_value),
+        )
+
+    def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
+        """Return the k nearest points of each query, each within a factor 1 + eps of the true one of its rank."""
+        out = _empty_nearest(len(points), k)
+        queries, order = _sort_queries(points, self.tree)
+        query_boxes(self.tree, queries, k, eps, order, out)
+        return _as_lists(out)
+
+    def within(self, points: FloatArray, radius: float) -> NeighborLists:
+        """Return all points at distance <= radius of each query."""
+        indptr, indices, distances = within_boxes(self.tree, _as_queries(points), radius)
+        return NeighborLists(indptr, indices, distances, np.full(len(points), radius))
+
+
+class BlockedBrute:
+    """All points against all queries through a float32 filter, for high dimension."""
+
+    metric: Metric = "euclidean"
+
+    def __init__(self, points: FloatArray) -> None:
+        n = len(points)
+        order, cut_dim, cut_value = order_points(points, BLOCK)
+        points = points[order]
+        starts = np.arange(0, n, BLOCK)
+        centre = points.mean(axis=0)
+        # A power of two scales without rounding; it keeps float32 away from overflow and underflow.
+        spread = max(np.abs(points - centre).max(), 2.0**-500)
+        scale = float(2.0 ** -np.ceil(np.log2(spread)))
+        n_sample = min(n // 8, 4096) // BLOCK * BLOCK
+        sample = points[np.arange(n_sample) * n // max(n_sample, 1)]
+        tiles, half_norms = _make_tiles(points, centre, scale)
+        sample_tiles, sample_half_norms = _make_tiles(sample, centre, scale)
+        self.blocks = Blocks(
+            points=_freeze(points),
+            ids=_freeze(order),
+            tiles=tiles,
+            half_norms=half_norms,
+            sample_tiles=sample_tiles,
+            sample_half_norms=sample_half_norms,
+            low=_freeze(np.minimum.reduceat(points, starts).T[None]),
+            high=_freeze(np.maximum.reduceat(points, starts).T[None]),
+            cut_dim=_freeze(cut_dim),
+            cut_value=_freeze(cut_value),
+            centre=_freeze(centre),
+            scale=scale,
+        )
+
+    def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
+        """Return the k nearest points of each query, each within a factor 1 + eps of the true one of its rank."""
+        n, n_sample = len(self.blocks.points), self.blocks.sample_half_norms.size
+        # Three standard deviations above the share of the sample in the k nearest: one guess in a thousand is too low.
+        share = k * n_sample / n
+        rank = int(share + 3 * share**0.5 + 2)
+        n_expected = rank * n // n_sample if rank < n_sample else 0
+        room = min(n, max(2 * k, 3 * n_expected // 2)) + BLOCK
+        out = _empty_nearest(len(points), k)
+        queries, order = _sort_queries(points, self.blocks)
+        query_blocks(self.blocks, queries, k, eps, rank, room, order, out)
+        missed = np.flatnonzero(out.kth < 0)
+        if len(missed) > 0:
+            queries = _as_queries(points)[missed]
+            query_blocks(self.blocks, _freeze(queries), k, eps, n_sample, min(n, 2 * k) + BLOCK, missed, out)
+        return _as_lists(out)
+
+    def within(self, points: FloatArray, radius: float) -> NeighborLists:
+        """Return all points at distance <= radius of each query."""
+        queries = _as_queries(points)
+        parts = [
+            within_blocks(self.blocks, queries[start : start + MOST_ROWS], radius)
+            for start in range(0, max(len(queries), 1), MOST_ROWS)
+        ]
+        counts = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        indices, distances = np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts])
+        return NeighborLists(indptr, indices, distances, np.full(len(points), radius))
+
+
+def _as_queries(points: FloatArray) -> FloatArray:
+    return _freeze(np.asarray(points, dtype=np.float64))
+
+
+def _sort_queries(points: FloatArray, tree: Any) -> tuple[FloatArray, IntArray]:
+    """Queries in the order of the leaves they fall in, and the row each came from."""
+    queries = _as_queries(points)
+    order = np.argsort(find_leaves(tree.cut_dim, tree.cut_value, queries), kind="stable")
+    return _freeze(queries[order]), order
+
+
+def _freeze(array: NDArray[Any]) -> NDArray[Any]:
+    """Contiguous and read-only, so that kernels have one signature, memory maps included."""
+    view = np.ascontiguousarray(array).view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+def _empty_nearest(n_rows: int, k: int) -> Nearest:
+    return Nearest(np.empty((n_rows, k), np.int32), np.empty((n_rows, k)), np.empty(n_rows))
+
+
+def _as_lists(found: Nearest) -> NeighborLists:
+    return NeighborLists(equal_rows(*found.indices.shape), found.indices.ravel(), found.distances.ravel(), found.kth)
+
+
+def _make_tiles(points: FloatArray, centre: FloatArray, scale: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Points as the filter sees them: tiles and half_norms of ``Blocks``."""
+    n, d = points.shape
+    n_blocks = -(-n // BLOCK)
+    centred = np.zeros((n_blocks * BLOCK, -(-d // 4) * 4))
+    centred[:n, :d] = (points - centre) * scale
+    tiles = _empty_aligned((n_blocks, centred.shape[1], BLOCK))
+    tiles[:] = centred.reshape(n_blocks, BLOCK, centred.shape[1]).transpose(0, 2, 1)
+    half_norms = _empty_aligned((n_blocks, BLOCK))
+    half_norms.ravel()[:n] = (-0.5 * (1 - round_off(d))) * np.einsum("ij,ij->i", centred[:n], centred[:n])
+    half_norms.ravel()[n:] = -np.inf
+    return _freeze(tiles), _freeze(half_norms)
+
+
+def _empty_aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Float32 array that starts on a cache line: vectors that straddle two cost the filter a fifth of its speed."""
+    size = 4 * int(np.prod(shape))
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(np.float32).reshape(shape)

@@ -1,0 +1,94 @@
+"""One fitted recalibrator used from several threads and from a forked process."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+
+
+@pytest.fixture(scope="module", params=[1, 4, 12])
+def problem(request):
+    rng = np.random.default_rng(request.param)
+    x, new = rng.normal(size=(5000, request.param)), rng.normal(size=(2000, request.param))
+    rc = nc.LocalRecalibrator(k=200).fit(nc.Normal(np.zeros(5000), 1.0), rng.standard_t(4, size=5000), x)
+    return rc, nc.Normal(np.zeros(2000), 1.0), new
+
+
+def summarise(problem):
+    rc, base, new = problem
+    s = rc.recalibrate(base, new).summary()
+    return np.column_stack([s.mean, s.std, s.lower, s.upper])
+
+
+def test_python_threads_share_a_recalibrator(problem):
+    expected = summarise(problem)
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: summarise(problem), range(8)):
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_threads_share_one_lazy_result(problem):
+    rc, base, new = problem
+    expected = rc.recalibrate(base, new).ppf([0.1, 0.9])
+    out = rc.recalibrate(base, new)
+    with ThreadPoolExecutor(4) as pool:
+        for result in pool.map(lambda _: out.ppf([0.1, 0.9]), range(8)):
+            np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_uses_a_recalibrator_in_use():
+    """In a process of its own, since forking a process with running threads is what is tested here."""
+    code = """
+import os, warnings
+import numpy as np, nearcal as nc
+rng = np.random.default_rng(0)
+x, new = rng.normal(size=(5000, 4)), rng.normal(size=(2000, 4))
+rc = nc.LocalRecalibrator(k=200).fit(nc.Normal(np.zeros(5000), 1.0), rng.normal(size=5000), x)
+run = lambda: rc.recalibrate(nc.Normal(np.zeros(2000), 1.0), new).summary().mean
+expected = run()
+warnings.simplefilter("ignore")
+child = os.fork()
+result = run()
+assert (result == expected).all()
+if child == 0:
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print("both agree")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "both agree", done.stderr
+
+
+def test_an_error_in_one_chunk_is_raised_and_stops_the_rest(problem):
+    rc, base, new = problem
+    seen = []
+
+    def stop_early(done, total):
+        seen.append((done, total))
+        raise KeyboardInterrupt
+
+    out = nc.LocalRecalibrator(k=200, memory=2**20, threads=2, progress=stop_early)
+    out = out.fit(base, np.zeros(2000), new).recalibrate(base, new)
+    with pytest.raises(KeyboardInterrupt):
+        out.summary()
+    assert len(seen) == 1
+
+
+def test_progress_counts_every_row(problem, capsys):
+    rc, base, new = problem
+    seen = []
+    counting = nc.LocalRecalibrator(
+        k=50, memory=2**20, threads=2, progress=lambda done, total: seen.append((done, total))
+    )
+    counting.fit(base, np.zeros(2000), new).recalibrate(base, new).mean()
+    assert seen[-1] == (2000, 2000)
+    assert len(seen) > 1
+    pytest.importorskip("rich")
+    nc.LocalRecalibrator(k=50, progress=True).fit(base, np.zeros(2000), new).recalibrate(base, new).mean()
+    assert "recalibrating" in capsys.readouterr().out
