@@ -66,7 +66,7 @@ print("both agree")
 
 
 def test_an_error_in_one_chunk_is_raised_and_stops_the_rest(problem):
-    rc, base, new = problem
+    _, base, new = problem
     seen = []
 
     def stop_early(done, total):
@@ -81,7 +81,7 @@ def test_an_error_in_one_chunk_is_raised_and_stops_the_rest(problem):
 
 
 def test_progress_counts_every_row(problem, capsys):
-    rc, base, new = problem
+    _, base, new = problem
     seen = []
     counting = nc.LocalRecalibrator(
         k=50, memory=2**20, threads=2, progress=lambda done, total: seen.append((done, total))
