@@ -7,3 +7,8 @@ kernel = nb.njit(nogil=True, cache=True, error_model="numpy")
 
 # What only kernels call: without wrappers for Python or an entry of its own in the cache, compiled in half the time.
 inner = nb.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+# Sums that may run in vector lanes: their order then depends on the length alone, so results stay reproducible.
+reduction = nb.njit(
+    nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"}, no_cpython_wrapper=True, no_cfunc_wrapper=True
+)

@@ -4,15 +4,15 @@ Calibration scores are ranked once, when a recalibrator is fitted. A neighbourho
 of its ranks, and only the bins that hold an asked-for quantile are collected and sorted.
 """
 
-import numba
 import numpy as np
 
+from nearcal._jit._compile import inner, kernel
 from nearcal._normal_scores import LEVEL_TOLERANCE
 
 _BINS = 256
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def quantile_ranks(indptr, indices, weights, ranks, which, levels, greatest):
     """Return the rank at each level of each row's neighbourhood, a (rows, q) array; -1 for rows without one.
 
@@ -56,7 +56,7 @@ def quantile_ranks(indptr, indices, weights, ranks, which, levels, greatest):
     return result
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _gather_ranks(indices, ranks, own_ranks):
     """Copy the ranks of a neighbourhood; return the lowest, and the shift that maps rank - lowest to a bin."""
     lowest = highest = ranks[indices[0]]
@@ -71,7 +71,7 @@ def _gather_ranks(indices, ranks, own_ranks):
     return lowest, shift
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _fill_histogram(own_ranks, weights, lowest, shift, below, counts):
     """Count each bin, and cumulate its weight: ``below[b]`` is the weight of the bins before b."""
     below[:] = 0.0
@@ -84,21 +84,35 @@ def _fill_histogram(own_ranks, weights, lowest, shift, below, counts):
         below[b + 1] += below[b]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _find_bin(below, level, greatest):
     """Return the bin that holds a level: one of positive weight."""
     if greatest or level >= 1.0:  # level 1 is the maximum, however light the last neighbours
-        chosen = np.searchsorted(below[:-1], max(level, 0.0) + LEVEL_TOLERANCE, side="right") - 1
+        chosen = _last_not_above(below, max(level, 0.0) + LEVEL_TOLERANCE)
         while below[chosen + 1] <= below[chosen]:
             chosen -= 1
     else:
-        chosen = np.searchsorted(below[1:], min(level, below[-1]) - LEVEL_TOLERANCE)
-        while below[chosen + 1] <= below[chosen]:
+        target = min(level, below[_BINS]) - LEVEL_TOLERANCE
+        chosen = _last_not_above(below, target)
+        while below[chosen + 1] < target or below[chosen + 1] <= below[chosen]:
             chosen += 1
     return chosen
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
+def _last_not_above(below, target):
+    """Return the last bin with at most the target weight below it; 0 if there is none."""
+    low, high = 0, _BINS
+    while high - low > 1:
+        middle = (low + high) // 2
+        if below[middle] <= target:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@inner
 def _assign_slots(chosen, counts, slots):
     """Give each chosen bin a range of slots to collect its neighbours in: [first, next free); others have none."""
     slots[:, 0] = -1
@@ -111,7 +125,7 @@ def _assign_slots(chosen, counts, slots):
             free += counts[b]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _collect(own_ranks, weights, lowest, shift, slots, slot_rank, slot_weight):
     """Copy the neighbours of the chosen bins into their slots, leaving out those of weight zero."""
     for i in range(len(own_ranks)):
@@ -123,26 +137,24 @@ def _collect(own_ranks, weights, lowest, shift, slots, slot_rank, slot_weight):
             slots[b, 1] = slot + 1
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _sort(ranks, weights):
-    """Sort a bin by rank: insertion for the usual handful, a library sort for a crowd."""
-    if len(ranks) > 40:
-        order = np.argsort(ranks)
-        ranks[:] = ranks[order]
-        weights[:] = weights[order]
-        return
-    for i in range(1, len(ranks)):
-        rank, weight = ranks[i], weights[i]
-        j = i
-        while j > 0 and ranks[j - 1] > rank:
-            ranks[j] = ranks[j - 1]
-            weights[j] = weights[j - 1]
-            j -= 1
-        ranks[j] = rank
-        weights[j] = weight
+    """Sort a bin by rank (Shell's method: insertion for the usual handful, quick enough for a crowd)."""
+    gap = 1
+    while 3 * gap < len(ranks):
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, len(ranks)):
+            rank, weight = ranks[i], weights[i]
+            j = i
+            while j >= gap and ranks[j - gap] > rank:
+                ranks[j], weights[j] = ranks[j - gap], weights[j - gap]
+                j -= gap
+            ranks[j], weights[j] = rank, weight
+        gap //= 3
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _pick(ranks, weights, below, level, greatest):
     """Return the rank at the level inside a sorted bin, given the weight below the bin."""
     cumulated = below

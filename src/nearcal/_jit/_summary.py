@@ -1,12 +1,13 @@
 """Moments, tail weights and densities of neighbourhoods in CSR form; ``which[row]`` is the neighbourhood of a row."""
 
-import numba
 import numpy as np
+
+from nearcal._jit._compile import inner, kernel, reduction
 
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def weighted_moments(indptr, indices, weights, scores):
     """Return Σ w s and Σ w (s - mean)² of each neighbourhood."""
     groups = len(indptr) - 1
@@ -21,8 +22,7 @@ def weighted_moments(indptr, indices, weights, scores):
     return mean, variance
 
 
-# "reassoc" lets the sums run in vector lanes; the order depends on the length alone, so results stay reproducible
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz"})
+@reduction
 def _moments(values, weights):
     mean = 0.0
     for i in range(len(values)):
@@ -34,7 +34,7 @@ def _moments(values, weights):
     return mean, variance
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _longest(indptr):
     """Return the size of the largest neighbourhood."""
     longest = 0
@@ -43,7 +43,7 @@ def _longest(indptr):
     return longest
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def row_moments(values, weights):
     """Return Σ w v and Σ w (v - mean)² along each row; entries of weight zero change nothing, to the last bit."""
     rows, width = values.shape
@@ -64,7 +64,7 @@ def row_moments(values, weights):
     return mean, variance
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def log_density(indptr, indices, weights, scores, which, at, bandwidth):
     """Return the log of the Gaussian kernel density of each row's neighbourhood at ``at``, a (rows, q) array."""
     rows, q = at.shape
@@ -88,7 +88,7 @@ def log_density(indptr, indices, weights, scores, which, at, bandwidth):
     return result
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def weight_below(indptr, indices, weights, ranks, which, thresholds):
     """Return the weight of neighbours of rank below, and of rank at or above, each threshold; two (rows, q) arrays."""
     rows, q = thresholds.shape

@@ -1,12 +1,13 @@
 """Kernel weights of neighbourhoods: w ∝ K(d / u), normalised to sum 1."""
 
-import numba
 import numpy as np
+
+from nearcal._jit._compile import inner, kernel, reduction
 
 EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def weigh(indptr, distances, bandwidth, kind):
     """Weigh neighbourhoods in CSR form.
 
@@ -34,7 +35,7 @@ def weigh(indptr, distances, bandwidth, kind):
     return weights, effective_size, self_weight
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _smooth_all(kind, distances, bandwidth, weights):
     """Write K(d / u) into weights, one loop a kernel so that each is vectorised."""
     u = bandwidth if bandwidth > 0.0 else np.inf  # all neighbours at the query itself: t = 0
@@ -58,8 +59,7 @@ def _smooth_all(kind, distances, bandwidth, weights):
             weights[i] = np.exp(-0.5 * t * t) if t <= 1.0 else 0.0
 
 
-# "reassoc" lets the sums run in vector lanes; the order depends on the length alone, so results stay reproducible
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz"})
+@reduction
 def _sums(values):
     """Return Σ v and Σ v²."""
     total = 0.0

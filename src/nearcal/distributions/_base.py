@@ -30,6 +30,9 @@ class Distribution(ABC):
     #: False where the distribution has atoms, so that ``cdf(ppf(p))`` may exceed ``p``.
     is_continuous: bool = True
 
+    #: True where a quantile takes a search and is a smooth function of its score: worth interpolating.
+    _quantiles_are_costly: bool = False
+
     # ---- what a family provides -------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -32,6 +32,7 @@ class Gamma(ParametricDistribution):
     """
 
     _parameter_names = ("shape", "scale")
+    _quantiles_are_costly = True
     shape: FloatArray
     scale: FloatArray
 
@@ -58,7 +59,9 @@ class Gamma(ParametricDistribution):
     def _from_z(self, z: FloatArray) -> FloatArray:
         shape, scale = self._columns()
         a, z = np.broadcast_arrays(shape, z)
-        x = np.where(z < 0, gammaincinv(a, ndtr(z)), gammainccinv(a, ndtr(-z)))
+        lower = z < 0
+        x = np.empty(z.shape)
+        x[lower], x[~lower] = gammaincinv(a[lower], ndtr(z[lower])), gammainccinv(a[~lower], ndtr(-z[~lower]))
         far = (np.abs(z) > _Z_DIRECT) & np.isfinite(z)
         if far.any():
             x[far] = _standard_quantile(a[far], z[far])

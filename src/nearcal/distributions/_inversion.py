@@ -7,6 +7,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray
 
 _MAX_STEPS = 200
+_ROUNDING = 4e-16  # a score this close to its target, relatively, is as good as equal
 
 
 def invert_increasing(
@@ -44,15 +45,17 @@ def invert_increasing(
         excess = z - target[work]
         low[work] = np.where(excess <= 0, here, low[work])
         high[work] = np.where(excess >= 0, here, high[work])
-        with np.errstate(divide="ignore", invalid="ignore"):
+        settled = np.abs(excess) <= _ROUNDING * np.maximum(np.abs(target[work]), 1.0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a flat stretch: caught by the bracket
             newton = here - excess / slope
-        inside = (newton > low[work]) & (newton < high[work]) & (2 * np.abs(newton - here) < step[work])
+            inside = (newton > low[work]) & (newton < high[work]) & (2 * np.abs(newton - here) < step[work])
         proposal = np.where(inside, newton, _retreat(here, low[work], high[work], stride[work], excess))
+        proposal = np.where(settled, here, proposal)
         stride[work] = np.where(inside, stride[work], stride[work] * 2)
         step[work] = np.abs(proposal - here)
         u[work] = proposal
         moved = step[work] > 4 * np.spacing(np.maximum(np.abs(here), np.abs(proposal)))
-        work = work[moved & (excess != 0)]
+        work = work[moved]
     return u
 
 

@@ -36,6 +36,7 @@ class Mixture(Distribution):
     (array([0.]), array([-1.]))
     """
 
+    _quantiles_are_costly = True
     weights: FloatArray
     components: tuple[Distribution, ...]
 

@@ -32,6 +32,7 @@ class StudentT(ParametricDistribution):
     """
 
     _parameter_names = ("df", "loc", "scale")
+    _quantiles_are_costly = True
     df: FloatArray
     loc: FloatArray
     scale: FloatArray

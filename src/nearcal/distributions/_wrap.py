@@ -24,6 +24,7 @@ class ScipyDistribution(Distribution):
     Inside the support normal scores are held within ±37, where the probabilities of scipy end.
     """
 
+    _quantiles_are_costly = True
     family: Any
     parameters: tuple[FloatArray, ...]
     loc: FloatArray

@@ -68,10 +68,21 @@ class LocalSample:
         return nb.per_row(mean, 0.0), nb.per_row(variance, 1.0)
 
     def _sample_moments(self) -> tuple[FloatArray, FloatArray]:
-        from nearcal._jit import _summary
+        from nearcal._jit import _chebyshev, _summary
 
         scores, weights = self.scores()
-        return _summary.row_moments(self.base._from_z(scores), weights)
+        if not self.base._quantiles_are_costly or scores.shape[1] < 2 * _chebyshev.NODES:
+            return _summary.row_moments(self.base._from_z(scores), weights)
+        low = np.min(np.where(weights > 0, scores, np.inf), axis=1, initial=0.0)
+        high = np.max(np.where(weights > 0, scores, -np.inf), axis=1, initial=0.0)
+        nodes = np.cos(np.pi * (np.arange(_chebyshev.NODES) + 0.5) / _chebyshev.NODES)
+        at_nodes = self.base._from_z(((high + low) / 2)[:, np.newaxis] + ((high - low) / 2)[:, np.newaxis] * nodes)
+        mean, variance, converged = _chebyshev.interpolated_moments(at_nodes, low, high, scores, weights)
+        rest = np.flatnonzero(~converged)
+        if len(rest):
+            exact = _summary.row_moments(self.base[rest]._from_z(scores[rest]), weights[rest])
+            mean[rest], variance[rest] = exact
+        return mean, variance
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return the weighted normal scores as (rows, longest) arrays; rows left alone have weight zero throughout."""
