@@ -97,6 +97,10 @@ class Samples(Distribution):
             log_weights = np.log(self.weights)
         return np.stack([_log_kernel_density(column, self.draws, log_weights, width) for column in y.T], axis=1)
 
+    def _resolution(self) -> FloatArray:
+        share = np.sum(self.weights**2, axis=1) if self.tails == "empirical" else np.zeros(1)
+        return np.broadcast_to(share, len(self))
+
     def mean(self) -> FloatArray:
         """Return the weighted mean of the draws."""
         return (self.weights * self.draws).sum(axis=1)

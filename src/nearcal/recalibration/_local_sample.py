@@ -74,6 +74,27 @@ class LocalSample:
         scores, weights = self.scores()
         return self.base._from_z(scores), weights
 
+    def sorted_sample(
+        self, location_scale: tuple[FloatArray, FloatArray, FloatArray] | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted sample, every row in increasing order; rows left alone have weight zero throughout.
+
+        Scores are sorted once a neighbourhood, not once a row: quantile functions are increasing.
+        """
+        nb = self.neighborhoods
+        standard = self.calibration.z if location_scale is None else location_scale[2]
+        weights = nb.padded(nb.weights, 0.0)
+        scores = nb.padded(standard[nb.indices], 0.0)
+        scores = np.where(weights > 0, scores, scores[:, :1])  # padding must not lie outside the sample
+        order = np.argsort(scores, axis=1)
+        scores = np.take_along_axis(scores, order, axis=1)[nb.which]
+        weights = np.take_along_axis(weights, order, axis=1)[nb.which]
+        weights[self.left_alone] = 0.0
+        if location_scale is None:
+            return self.base._from_z(scores), weights
+        loc, scale, _ = location_scale
+        return loc[:, np.newaxis] + scale[:, np.newaxis] * scores, weights
+
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return the weighted normal scores as (rows, longest) arrays; rows left alone have weight zero throughout."""
         nb = self.neighborhoods
