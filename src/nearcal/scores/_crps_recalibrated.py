@@ -13,7 +13,7 @@ from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
 from nearcal.scores._quadrature import integrate
 
 _PANELS = 2**16  # pieces of quantile functions integrated together, to bound memory
-_PIECE_ORDER = 3  # the pieces between neighbouring knots are short
+_MANY_KNOTS = 100  # then the pieces between them are short, and few nodes on each suffice
 
 
 @crps_rows.register
@@ -75,5 +75,6 @@ def _integrate_pieces(base: Distribution, curve: Interpolated, y: FloatArray, z:
     anchor, slope = (np.take_along_axis(table, piece, axis=1).ravel() for table in (intercepts, slopes))
     quartiles = base._from_z(curve.from_z(np.tile([-0.7, 0.0, 0.7], (n, 1))))
     tolerance = np.repeat(RELATIVE_TOLERANCE * np.abs(quartiles - y[:, np.newaxis]).mean(axis=1), panels)
-    found = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order=_PIECE_ORDER)
+    order = 3 if s > _MANY_KNOTS else 10
+    found = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)
     return found.reshape(n, panels).sum(axis=1)

@@ -16,7 +16,7 @@ REACH = 10.0
 BREAKS = np.array([-REACH, -6.0, -3.0, -1.5, 0.0, 1.5, 3.0, 6.0, REACH])
 
 #: Error allowed in an interval, as a share of the distance of the response from the predicted quantiles.
-RELATIVE_TOLERANCE = 1e-12
+RELATIVE_TOLERANCE = 1e-11
 
 _BLOCK = 4096  # rows integrated together, to bound memory
 
