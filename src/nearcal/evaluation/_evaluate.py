@@ -1,37 +1,19 @@
 """One table of all that matters, before and after recalibration."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, as_response, check_choice, check_count
-from nearcal._bootstrap import weighted_means
+from nearcal._arrays import as_response, check_choice, check_count
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table, align, format_number
-from nearcal.diagnostics import pit
-from nearcal.diagnostics._distances import PCE_LEVELS
 from nearcal.diagnostics._regions import Regions, as_regions
-from nearcal.diagnostics._uniformity import run_test
 from nearcal.distributions import Distribution
 from nearcal.distributions._base import Seed
+from nearcal.evaluation._judged import METRICS, Judged, Metric
 from nearcal.recalibration._base import require_distribution
-from nearcal.scores import crps, log_score, squared_error
-from nearcal.scores._quantile_scores import score_interval
 
-Metric = Literal[
-    "crps",
-    "log_score",
-    "rmse",
-    "interval_score",
-    "coverage",
-    "width",
-    "pce",
-    "ks_p_value",
-    "worst_region_coverage",
-    "regional_coverage_error",
-]
-METRICS: tuple[Metric, ...] = get_args(Metric)
 _REGIONAL = ("worst_region_coverage", "regional_coverage_error")
 
 
@@ -109,9 +91,9 @@ def evaluate(
     >>> table = nc.evaluate({"wide": nc.Normal(np.zeros(500), 2.0), "right": nc.Normal(np.zeros(500), 1.0)}, y,
     ...                     metrics=["crps", "coverage"])
     >>> print(table)
-    metric    wide              right             right - wide
-    crps      0.6665 ± 0.01     0.5525 ± 0.02     -0.114 ± 0.008
-    coverage  1 ± 0             0.966 ± 0.008     -0.034 ± 0.008
+    metric             wide          right     right - wide
+    crps      0.6252 ± 0.01  0.5126 ± 0.02  -0.1125 ± 0.006
+    coverage          1 ± 0  0.958 ± 0.009   -0.042 ± 0.009
     """
     if not isinstance(dists, Mapping) or not dists:
         raise InvalidInputError('dists must be a non-empty mapping of names to distributions, such as {"base": dist}')
@@ -125,7 +107,7 @@ def evaluate(
     for name, dist in dists.items():
         if len(require_distribution(dist, f"dists[{name!r}]")) != n:
             raise InvalidInputError(f"dists must all have {n} rows, one a response, got {len(dist)} in {name!r}")
-        results.append(_Judged(dist, response, coverage, found, chosen, check_count(bootstrap, "bootstrap", 2), seed))
+        results.append(Judged(dist, response, coverage, found, chosen, check_count(bootstrap, "bootstrap", 2), seed))
     return _tabulate(list(dists), chosen, results)
 
 
@@ -139,72 +121,14 @@ def _choose(metrics: Sequence[Metric] | None, *, has_regions: bool) -> list[Metr
     return list(metrics)
 
 
-class _Judged:
-    """The metrics of one method: each a function of means over rows, so that reweighting rows bootstraps them all."""
-
-    def __init__(
-        self,
-        dist: Distribution,
-        y: FloatArray,
-        coverage: float,
-        regions: Regions | None,
-        metrics: list[Metric],
-        bootstrap: int,
-        seed: int,
-    ) -> None:
-        lower, upper = dist.interval(coverage)
-        values = pit(dist, y, seed)
-        covered = ((lower <= y) & (y <= upper)).astype(np.float64)
-        columns = {"coverage": covered, "width": upper - lower}
-        columns["interval_score"] = score_interval(lower, upper, y, coverage)
-        if "crps" in metrics:
-            columns["crps"] = crps(dist, y)
-        if "log_score" in metrics:
-            columns["log_score"] = log_score(dist, y)
-        columns["rmse"] = squared_error(dist, y)
-        self.names = list(columns)
-        self.nominal = coverage
-        self.region_count = len(regions.rows) if regions else 0
-        blocks = [*columns.values(), *(values[:, np.newaxis] <= PCE_LEVELS).T, *_memberships(regions, covered)]
-        table = np.column_stack(blocks)
-        self.value = self._metrics(table.mean(axis=0), metrics)
-        self.resampled = self._metrics(weighted_means(table, bootstrap, np.random.default_rng(seed)), metrics)
-        if "ks_p_value" in metrics:
-            self.value["ks_p_value"] = np.array(run_test("kolmogorov-smirnov", np.sort(values)).p_value)
-            self.resampled["ks_p_value"] = np.full(bootstrap, np.nan)
-
-    def _metrics(self, means: FloatArray, metrics: list[Metric]) -> dict[str, FloatArray]:
-        """Return the metrics of means whose last axis runs over the columns."""
-        count, levels = len(self.names), len(PCE_LEVELS)
-        found = {name: means[..., j] for j, name in enumerate(self.names)}
-        found["rmse"] = np.sqrt(found["rmse"])
-        found["pce"] = np.abs(means[..., count : count + levels] - PCE_LEVELS).mean(axis=-1)
-        if self.region_count:
-            size, hits = np.split(means[..., count + levels :], 2, axis=-1)
-            local = hits / np.where(size > 0, size, np.nan)
-            found["worst_region_coverage"] = np.nanmin(local, axis=-1)
-            found["regional_coverage_error"] = np.nanmean(np.abs(local - self.nominal), axis=-1)
-        return {name: value for name, value in found.items() if name in metrics}
-
-
-def _memberships(regions: Regions | None, covered: FloatArray) -> list[FloatArray]:
-    """Return the indicator of each region, then the indicator of each region and covered."""
-    if regions is None:
-        return []
-    inside = np.zeros((len(regions.rows), len(covered)))
-    for indicator, rows in zip(inside, regions.rows, strict=True):
-        indicator[rows] = 1.0
-    return [*inside, *(inside * covered)]
-
-
-def _tabulate(methods: list[str], metrics: list[Metric], results: list[_Judged]) -> Evaluation:
+def _tabulate(methods: list[str], metrics: list[Metric], results: list[Judged]) -> Evaluation:
     first, records = results[0], []
     for metric in metrics:
         for method, result in zip(methods, results, strict=True):
             with np.errstate(invalid="ignore"):  # infinite scores have no standard error
                 difference = np.nan if result is first else float(result.value[metric] - first.value[metric])
-                change = np.std(result.resampled[metric] - first.resampled[metric])
-                error = np.std(result.resampled[metric])
+                change = float(np.std(result.resampled[metric] - first.resampled[metric]))
+                error = float(np.std(result.resampled[metric]))
             change = np.nan if result is first else change
             records.append((metric, method, float(result.value[metric]), error, difference, change))
     names = ("metric", "method", "value", "se", "difference", "difference_se")
