@@ -8,6 +8,7 @@ from nearcal._arrays import FloatArray
 _PAIRS = 25  # of eigenvalues; enough for statistics above 0.05, below which the probability is 1 to ten digits
 _NODES = 64
 _AIRY_ZEROS = 60
+_ROUNDING = 1e-12
 
 
 def anderson_darling_sf(statistic: float) -> float:
@@ -51,9 +52,10 @@ def frosini_sf(statistic: float) -> float:
         return 1.0
     power = (-ai_zeros(_AIRY_ZEROS)[1]) ** -1.5
     cdf = np.sqrt(np.pi) * np.sum(power * _psi(np.sqrt(2) * statistic * power))
-    # the bridge's integral is Normal with variance 1/12, and |∫ bridge| <= ∫ |bridge|: a bound that is sharp far out,
-    # where 1 - cdf is rounding
-    return float(np.clip(1 - cdf, 2 * ndtr(-np.sqrt(12) * statistic), 1.0))
+    # the bridge's integral is Normal with variance 1/12, and |∫ bridge| <= ∫ |bridge|: a lower bound, of the right
+    # order far out, where 1 - cdf is all rounding
+    bound = 2 * ndtr(-np.sqrt(12) * statistic)
+    return float(np.clip(1 - cdf, bound, 1.0) if 1 - cdf > _ROUNDING else bound)
 
 
 def _psi(x: FloatArray) -> FloatArray:

@@ -50,6 +50,11 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS)
     Faraway, 1996), both by scipy. The other two are limits, good from some twenty values on: critical values at 5% are
     2.492 and 0.582.
 
+    All p-values take the predictive distributions as given. Recalibrated ones carry the sampling error of the
+    calibration set: tested on n observations after calibration on m, statistics are inflated as if by a factor
+    1 + n/m in the variance, so that a test set as large as the calibration set rejects too often. Test on n well
+    below m.
+
     References
     ----------
     B. V. Frosini, *On the distribution and power of a goodness-of-fit statistic with parametric and nonparametric

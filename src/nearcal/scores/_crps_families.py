@@ -3,11 +3,11 @@
 The formulas are those of Jordan, Krüger and Lerch (2019, doi:10.18637/jss.v090.i12), rearranged where they would
 subtract nearly equal numbers. They are written here, and not taken from the package scoringrules, because importing it
 compiles with numba, and its Student t and Gamma forms lose digits for few degrees of freedom and for large shapes; the
-tests compare with it.
+tests compare with it. Beta functions appear as poch(a, ½) = Γ(a + ½) / Γ(a), which keeps its digits for large a.
 """
 
 import numpy as np
-from scipy.special import betaln, erf, log_ndtr, ndtr
+from scipy.special import erf, log_ndtr, ndtr, poch
 
 from nearcal._arrays import FloatArray
 from nearcal._normal_scores import log_normal_density
@@ -47,7 +47,7 @@ def _gamma(dist: Gamma, y: FloatArray) -> FloatArray:
     lower, upper = dist._cdf(column)[:, 0], dist._sf(column)[:, 0]
     # y f(y), which stands for shape · scale times the difference of two Gamma cdfs
     density = np.maximum(y, 0.0) * np.exp(np.where(y > 0, dist._logpdf(column)[:, 0], 0.0))
-    return (y - dist.mean()) * (lower - upper) + dist.scale * (2 * density - np.exp(-betaln(0.5, dist.shape)))
+    return (y - dist.mean()) * (lower - upper) + dist.scale * (2 * density - _INV_SQRT_PI * poch(dist.shape, 0.5))
 
 
 @crps_rows.register
@@ -71,10 +71,11 @@ def _student_t(dist: StudentT, y: FloatArray) -> FloatArray:
 def _student_t_closed(dist: StudentT, y: FloatArray) -> FloatArray:
     df, t = dist.df, (y - dist.loc) / dist.scale
     column = y[:, np.newaxis]
-    log_density = dist._logpdf(column)[:, 0] + np.log(dist.scale)
-    # E|T - t| - t (2F - 1), in logarithms since t² overflows before the density vanishes
-    inner = np.exp(log_density + np.log(df) + 2 * np.log(np.hypot(1.0, t / np.sqrt(df))))
-    spread = np.sqrt(df) * np.exp(betaln(0.5, df - 0.5) - 2 * betaln(0.5, df / 2))
+    half_step = poch(df / 2, 0.5)
+    # (df + t²) times the density; its power of 1 + t²/df has vanished before t² could overflow
+    power = np.exp(-0.5 * (df - 1) * np.log1p(np.minimum(np.abs(t) / np.sqrt(df), 1e150) ** 2))
+    inner = _INV_SQRT_PI * half_step * np.sqrt(df) * power
+    spread = _INV_SQRT_PI * np.sqrt(df) * half_step**2 / poch(df - 0.5, 0.5)
     balance = dist._cdf(column)[:, 0] - dist._sf(column)[:, 0]
     return dist.scale * (t * balance + 2 * (inner - spread) / (df - 1))
 

@@ -42,7 +42,7 @@ def _normal_mixture(dist: Mixture, y: FloatArray) -> FloatArray:
 def _mean_crps(dist: Mixture, y: FloatArray) -> FloatArray:
     scores = np.stack([crps_rows(component, y) for component in dist.components], axis=1)
     # a component of weight zero has no say, even without a mean
-    return np.where(dist.weights > 0, dist.weights * scores, 0.0).sum(axis=1)
+    return (dist.weights * np.where(dist.weights > 0, scores, 0.0)).sum(axis=1)
 
 
 def _disagreement(dist: Mixture, scale: FloatArray) -> FloatArray:
