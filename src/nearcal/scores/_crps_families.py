@@ -1,9 +1,9 @@
 """The CRPS of parametric families in closed form.
 
 The formulas are those of Jordan, Krüger and Lerch (2019, doi:10.18637/jss.v090.i12), rearranged where they would
-subtract nearly equal numbers. They are written here, and not taken from the package scoringrules, because importing it
-compiles with numba, and its Student t and Gamma forms lose digits for few degrees of freedom and for large shapes; the
-tests compare with it. Beta functions appear as poch(a, ½) = Γ(a + ½) / Γ(a), which keeps its digits for large a.
+subtract nearly equal numbers. The package scoringrules has them too and is as accurate but for extreme parameters; it
+is not used here because importing it imports numba, which takes seconds, and the tests compare with it instead.
+Beta functions appear as poch(a, ½) = Γ(a + ½) / Γ(a), which keeps its digits for large a.
 """
 
 import numpy as np
