@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 import nearcal as nc
+from nearcal.scores._crps_rows import crps_rows
 
 Y = np.array([-3.0, 0.01, 0.7, 2.0, 30.0])
 CUTS = [1e-10, 1e-6, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 0.999, 1 - 1e-6]
@@ -201,12 +202,30 @@ def test_interpolated_equals_integral_of_the_pinball_loss(base, k):
     np.testing.assert_allclose(nc.scores.crps(out, response)[rows], expected, rtol=3e-8)
 
 
-def test_quadrature_and_closed_form_agree_on_a_recalibrated_normal():
+def test_quadrature_finds_kinks_wherever_they_are():
+    # 200 rows with kinks at random places, some just inside the end of a panel, where Gauss's nodes would miss them
+    rng = np.random.default_rng(8)
+    dist = nc.Quantiles([0.05, 0.25, 0.45, 0.5, 0.8, 0.95], np.sort(rng.normal(size=(200, 6)), axis=1))
+    y = rng.normal(size=200)
+    by_quadrature = crps_rows.dispatch(nc.Distribution)(dist, y)
+    np.testing.assert_allclose(by_quadrature, nc.scores.crps(dist, y), rtol=1e-9)
+
+
+def test_recalibrated_row_as_a_mixture_of_one():
     x, y = data()
     out, response = recalibrated(BASES["normal"], y, x, quantile_rule="interpolated", k=7)
-    mixture, at = nc.Mixture([1.0], [out]), response
-    # one component: the generic path through the component must change nothing
-    np.testing.assert_allclose(nc.scores.crps(mixture, at), nc.scores.crps(out, at), rtol=1e-10)
+    np.testing.assert_allclose(
+        nc.scores.crps(nc.Mixture([1.0], [out]), response), nc.scores.crps(out, response), rtol=1e-10
+    )
+
+
+def test_interpolated_scores_steeper_than_a_heavy_base_have_no_mean():
+    # scores spread twice as wide as the base says turn tails of t with 2 degrees of freedom into tails of t with ½
+    rng = np.random.default_rng(9)
+    base = nc.StudentT(np.full(400, 2.0), 0.0, 1.0)
+    y = base.from_z(2 * rng.normal(size=400))
+    rc = nc.GlobalRecalibrator(quantile_rule="interpolated").fit(base, y)
+    assert np.isinf(nc.scores.crps(rc.recalibrate(base[:2]), [0.0, 1.0])).all()
 
 
 def test_chunks_and_threads_change_nothing():

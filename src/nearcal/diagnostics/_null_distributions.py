@@ -1,5 +1,7 @@
 """Null distributions of uniformity statistics that scipy does not have: Anderson-Darling and Frosini."""
 
+from functools import cache
+
 import numpy as np
 from scipy.special import ai_zeros, airye, ndtr
 
@@ -27,14 +29,20 @@ def anderson_darling_sf(statistic: float) -> float:
         return 1.0
     k = np.arange(1, _PAIRS + 1)
     first, last = 2.0 * k * (2 * k - 1), 2.0 * k * (2 * k + 1)
-    angle, weights = np.polynomial.legendre.leggauss(_NODES)
-    angle, weights = angle * np.pi / 2, weights * np.pi / 2
+    angle, weights = _right_angle_rule()
     # u = middle + half · sin(angle) takes the inverse square roots at both ends away
     half = ((last - first) / 2)[:, np.newaxis]
     u = ((first + last) / 2)[:, np.newaxis] + half * np.sin(angle)
     determinant = np.abs(np.cos(np.pi / 2 * np.sqrt(1 + 4 * u))) / (np.pi * u)
     integrals = (np.exp(-u * statistic / 2) * half * np.cos(angle) / (u * np.sqrt(determinant))) @ weights
     return float(np.clip(np.sum(np.where(k % 2 == 1, integrals, -integrals)) / np.pi, 0.0, 1.0))
+
+
+@cache
+def _right_angle_rule() -> tuple[FloatArray, FloatArray]:
+    """Return Gauss-Legendre nodes and weights on (-π/2, π/2)."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes * np.pi / 2, weights * np.pi / 2
 
 
 def frosini_sf(statistic: float) -> float:
@@ -50,12 +58,17 @@ def frosini_sf(statistic: float) -> float:
     """
     if statistic < 0.02:
         return 1.0
-    power = (-ai_zeros(_AIRY_ZEROS)[1]) ** -1.5
+    power = _airy_powers()
     cdf = np.sqrt(np.pi) * np.sum(power * _psi(np.sqrt(2) * statistic * power))
     # the bridge's integral is Normal with variance 1/12, and |∫ bridge| <= ∫ |bridge|: a lower bound, of the right
     # order far out, where 1 - cdf is all rounding
     bound = 2 * ndtr(-np.sqrt(12) * statistic)
     return float(np.clip(1 - cdf, bound, 1.0) if 1 - cdf > _ROUNDING else bound)
+
+
+@cache
+def _airy_powers() -> FloatArray:
+    return (-ai_zeros(_AIRY_ZEROS)[1]) ** -1.5
 
 
 def _psi(x: FloatArray) -> FloatArray:
