@@ -164,16 +164,28 @@ def test_sizes_of_local_tests():
     # 99.9% binomial range over 2,000 replications at 5%; Holm over regions keeps the family-wise level
     low, high = stats.binom.interval(0.999, 2000, 0.05)
     rng = np.random.default_rng(13)
-    family, pearson, slab = 0, 0, 0
+    rejected = dict.fromkeys(["local", "group", "pearson", "hsic", "slab"], 0)
     for _ in range(2000):
-        n = 200
-        x = rng.uniform(size=n)
-        scale = 0.5 + x
-        dist, y = nc.Normal(np.zeros(n), scale), rng.normal(0.0, scale)
+        x = rng.uniform(size=200)
+        dist, y = nc.Normal(np.zeros(200), 0.5 + x), rng.normal(0.0, 0.5 + x)
         regions = np.minimum((4 * x).astype(int), 3)
-        family += D.local_calibration(dist, y, regions=regions, correction="holm")["p_adjusted"].min() < 0.05
-        pearson += D.width_dependence(dist, y, permutations=99, rng=rng, coverage=0.8)["p_value"][0] <= 0.05
-        slab += D.worst_slab_coverage(dist, y, x, rng=rng, coverage=0.8, mass=0.3)["p_value"][0] < 0.05
-    assert family <= high
-    assert low <= pearson <= high
-    assert slab <= high  # a discrete test is conservative
+        rejected["local"] += D.local_calibration(dist, y, regions=regions, correction="holm")["p_adjusted"].min() < 0.05
+        groups = D.group_coverage(dist, y, regions, coverage=0.8, correction="holm")
+        rejected["group"] += groups["p_adjusted"].min() < 0.05
+        pearson, hsic = D.width_dependence(dist, y, permutations=99, rng=rng, coverage=0.8)["p_value"] <= 0.05
+        rejected["pearson"] += pearson
+        rejected["hsic"] += hsic
+        slab = D.worst_slab_coverage(dist, y, x, rng=rng, coverage=0.8, mass=0.3)
+        rejected["slab"] += slab["p_value"][0] < 0.05
+    assert max(rejected.values()) <= high, rejected
+    # discrete tests (group, slab) and Holm's correction are conservative; permutation tests are exact
+    assert min(rejected["pearson"], rejected["hsic"]) >= low, rejected
+
+
+@pytest.mark.slow
+def test_excess_risk_rarely_finds_what_is_not_there():
+    logistic = pytest.importorskip("sklearn.linear_model").LogisticRegression()
+    found = np.zeros(2)
+    for seed in range(2000):
+        found += D.excess_risk(*calibrated(200, seed), coverage=0.8, classifier=logistic, folds=2)["p_value"] < 0.05
+    assert found.max() <= stats.binom.ppf(0.9995, 2000, 0.05), found

@@ -58,7 +58,8 @@ def excess_risk(
 
     Notes
     -----
-    Needs scikit-learn: ``pip install "nearcal[sklearn]"``.
+    The p-value is conservative: a classifier that finds nothing still pays for its own noise, so that the excess is
+    negative on average where coverage is right. Needs scikit-learn: ``pip install "nearcal[sklearn]"``.
 
     References
     ----------
