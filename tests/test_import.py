@@ -16,5 +16,5 @@ def test_import_loads_nothing_heavy():
 
 def test_all_names_what_is_visible():
     visible = {name for name in vars(nc) if not name.startswith("_")}
-    modules = {"distributions", "neighbors", "recalibration", "scaling", "smoothing"}
+    modules = {"distributions", "evaluation", "neighbors", "recalibration", "scaling", "smoothing"}
     assert visible - modules == set(nc.__all__)

@@ -6,6 +6,7 @@ set and return recalibrated distributions.
 
 from importlib.metadata import version as _version
 
+from nearcal import diagnostics, scores
 from nearcal._errors import (
     InvalidInputError,
     InvalidParameterError,
@@ -14,6 +15,7 @@ from nearcal._errors import (
     NotFittedError,
     ThinNeighborhoodError,
 )
+from nearcal._table import Table
 from nearcal.distributions import (
     Distribution,
     Gamma,
@@ -28,6 +30,7 @@ from nearcal.distributions import (
     from_scipy,
     from_torch,
 )
+from nearcal.evaluation import Evaluation, evaluate
 from nearcal.recalibration import (
     GlobalRecalibrator,
     LocalRecalibrator,
@@ -41,6 +44,7 @@ __version__ = _version("nearcal")
 
 __all__ = [
     "Distribution",
+    "Evaluation",
     "Gamma",
     "GlobalRecalibrator",
     "InvalidInputError",
@@ -60,8 +64,12 @@ __all__ = [
     "ScipyDistribution",
     "StudentT",
     "Summary",
+    "Table",
     "ThinNeighborhoodError",
     "WeightedSample",
+    "diagnostics",
+    "evaluate",
     "from_scipy",
     "from_torch",
+    "scores",
 ]

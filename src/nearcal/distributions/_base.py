@@ -70,6 +70,14 @@ class Distribution(ABC):
     def _sf(self, y: FloatArray) -> FloatArray:
         return np.exp(self._logsf(y))
 
+    def _cdf_left(self, y: FloatArray) -> FloatArray:
+        # atoms lie on floating-point numbers, so what is below y is what is at or below the number before it
+        return self._cdf(y if self.is_continuous else np.nextafter(y, -np.inf))
+
+    def _resolution(self) -> FloatArray:
+        """Return the probability one draw stands for, shape (n,); 0 for a distribution not known through draws."""
+        return np.zeros(len(self))
+
     def _z(self, y: FloatArray) -> FloatArray:
         return z_from_log_tails(self._logcdf(y), self._logsf(y))
 
@@ -104,6 +112,10 @@ class Distribution(ABC):
             Shape (n,) for a scalar or (n,), else (n, q).
         """
         return self._evaluate(self._cdf, y, "y")
+
+    def cdf_left(self, y: Any) -> FloatArray:
+        """Return P(Y < y), which differs from :meth:`cdf` at an atom; shapes as there."""
+        return self._evaluate(self._cdf_left, y, "y")
 
     def sf(self, y: Any) -> FloatArray:
         """Return P(Y > y), accurate where it is small; shapes as in :meth:`cdf`."""

@@ -4,6 +4,8 @@ Knots are pairs (score, value), both increasing along a row: value is the quanti
 two knots value is linear in the score, so that the points of a Normal distribution give that Normal distribution.
 """
 
+from copy import copy
+
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
@@ -33,10 +35,30 @@ class Interpolated:
         self.normal_tails = normal_tails
         self.slope_below, self.slope_above = tail_slopes(scores, values) if normal_tails else _flat(values)
 
+    def affine(self, loc: FloatArray, scale: FloatArray) -> "Interpolated":
+        """Return the distributions of loc + scale · Y, for loc and scale of shape (n,)."""
+        stretched = copy(self)
+        stretched.values = loc[:, np.newaxis] + scale[:, np.newaxis] * self.values
+        stretched.slope_below = scale[:, np.newaxis] * self.slope_below
+        stretched.slope_above = scale[:, np.newaxis] * self.slope_above
+        return stretched
+
     def take(self, rows: IntArray) -> "Interpolated":
         """Return the chosen rows."""
-        scores = self.scores if len(self.scores) == 1 else self.scores[rows]
-        return Interpolated(scores, self.values[rows], normal_tails=self.normal_tails)
+        taken = copy(self)
+        taken.scores = self.scores if len(self.scores) == 1 else self.scores[rows]
+        taken.values = self.values[rows]
+        taken.slope_below, taken.slope_above = self.slope_below[rows], self.slope_above[rows]
+        return taken
+
+    def lines(self) -> tuple[FloatArray, FloatArray]:
+        """Return intercepts and slopes of the s + 1 lines, value against score, tails included; each (n, s + 1)."""
+        n, s = self.values.shape
+        scores = np.broadcast_to(self.scores, (n, s))
+        inner = _slope(np.diff(self.values, axis=1), np.diff(scores, axis=1))
+        slopes = np.concatenate([self.slope_below, inner, self.slope_above], axis=1)
+        anchor = np.maximum(np.arange(s + 1) - 1, 0)  # each line starts at its left knot, the first at its right
+        return self.values[:, anchor] - slopes * scores[:, anchor], slopes
 
     def z(self, y: FloatArray) -> FloatArray:
         """Return the normal scores of values of shape (n, q), right-continuous at ties; infinite beyond flat tails."""
@@ -86,19 +108,14 @@ class Interpolated:
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance, exact: each piece is a straight line of a truncated standard Normal."""
         n, s = self.values.shape
-        scores = np.broadcast_to(self.scores, (n, s))
-        edges = np.concatenate([np.full((n, 1), -np.inf), scores, np.full((n, 1), np.inf)], axis=1)
-        inner = _slope(np.diff(self.values, axis=1), np.diff(scores, axis=1))
-        slope = np.concatenate([self.slope_below, inner, self.slope_above], axis=1)
-        anchor = np.concatenate(
-            [np.arange(1), np.arange(s)]
-        )  # each piece starts at its left knot, the first at its right
-        center = self.values[:, [s // 2]]  # moments about a central value keep their digits
-        intercept = self.values[:, anchor] - center - slope * scores[:, anchor]
+        center = self.values[:, s // 2]  # moments about a central value keep their digits
+        intercept, slope = self.affine(-center, np.ones(n)).lines()
+        infinite = np.full((n, 1), np.inf)
+        edges = np.concatenate([-infinite, np.broadcast_to(self.scores, (n, s)), infinite], axis=1)
         mass, first, second = _truncated_moments(edges)
         mean = (intercept * mass + slope * first).sum(axis=1)
         square = (intercept**2 * mass + 2 * intercept * slope * first + slope**2 * second).sum(axis=1)
-        return center[:, 0] + mean, np.maximum(square - mean**2, 0.0)
+        return center + mean, np.maximum(square - mean**2, 0.0)
 
     def _segment(self, right: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return the ends (score, score, value, value) of the piece to the left of knot ``right``."""

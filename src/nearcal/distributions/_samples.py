@@ -101,6 +101,10 @@ class Samples(Distribution):
         sliver = np.spacing(np.abs(self.draws).max(axis=1))
         return silverman_bandwidth(self.std(), quartiles[:, 1] - quartiles[:, 0], effective, sliver)
 
+    def _resolution(self) -> FloatArray:
+        share = np.sum(self.weights**2, axis=1) if self.tails == "empirical" else np.zeros(1)
+        return np.broadcast_to(share, len(self))
+
     def mean(self) -> FloatArray:
         """Return the weighted mean of the draws."""
         return (self.weights * self.draws).sum(axis=1)

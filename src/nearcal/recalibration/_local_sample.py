@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray
@@ -71,18 +72,54 @@ class LocalSample:
         from nearcal._jit import _chebyshev, _summary
 
         scores, weights = self.scores()
-        if not self.base._quantiles_are_costly or scores.shape[1] < 2 * _chebyshev.NODES:
-            return _summary.row_moments(self.base._from_z(scores), weights)
-        low = np.min(np.where(weights > 0, scores, np.inf), axis=1, initial=0.0)
-        high = np.max(np.where(weights > 0, scores, -np.inf), axis=1, initial=0.0)
-        nodes = np.cos(np.pi * (np.arange(_chebyshev.NODES) + 0.5) / _chebyshev.NODES)
-        at_nodes = self.base._from_z(((high + low) / 2)[:, np.newaxis] + ((high - low) / 2)[:, np.newaxis] * nodes)
-        mean, variance, converged = _chebyshev.interpolated_moments(at_nodes, low, high, scores, weights)
-        rest = np.flatnonzero(~converged)
+        # decided row by row: a row's result must not depend on the longest neighbourhood beside it
+        many = (self._lengths() >= 2 * _chebyshev.NODES) & self.base._quantiles_are_costly
+        mean, variance, settled = np.empty(len(many)), np.empty(len(many)), many.copy()
+        if many.any():
+            mean[many], variance[many], settled[many] = self._interpolated_moments(many, scores[many], weights[many])
+        rest = np.flatnonzero(~settled)
         if len(rest):
-            exact = _summary.row_moments(self.base[rest]._from_z(scores[rest]), weights[rest])
-            mean[rest], variance[rest] = exact
+            base = self.base if len(rest) == len(many) else self.base[rest]
+            mean[rest], variance[rest] = _summary.row_moments(base._from_z(scores[rest]), weights[rest])
         return mean, variance
+
+    def _interpolated_moments(
+        self, rows: NDArray[np.bool_], scores: FloatArray, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+        """Return mean, variance and success, inverting the cdf of each row at a few Chebyshev nodes only."""
+        from nearcal._jit import _chebyshev
+
+        low = np.min(np.where(weights > 0, scores, np.inf), axis=1)
+        high = np.max(np.where(weights > 0, scores, -np.inf), axis=1)
+        nodes = np.cos(np.pi * (np.arange(_chebyshev.NODES) + 0.5) / _chebyshev.NODES)
+        at = ((high + low) / 2)[:, np.newaxis] + ((high - low) / 2)[:, np.newaxis] * nodes
+        base = self.base if rows.all() else self.base[rows]
+        return _chebyshev.interpolated_moments(base._from_z(at), low, high, scores, weights)
+
+    def _lengths(self) -> IntArray:
+        """Return the number of neighbours of each row; 0 for rows left alone."""
+        return np.where(self.neighborhoods.which < 0, 0, np.diff(self.neighborhoods.indptr)[self.neighborhoods.which])
+
+    def sorted_sample(
+        self, location_scale: tuple[FloatArray, FloatArray, FloatArray] | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted sample, every row in increasing order; rows left alone have weight zero throughout.
+
+        Scores are sorted once a neighbourhood, not once a row: quantile functions are increasing.
+        """
+        nb = self.neighborhoods
+        standard = self.calibration.z if location_scale is None else location_scale[2]
+        weights = nb.padded(nb.weights, 0.0)
+        scores = nb.padded(standard[nb.indices], 0.0)
+        scores = np.where(weights > 0, scores, scores[:, :1])  # padding must not lie outside the sample
+        order = np.argsort(scores, axis=1)
+        scores = np.take_along_axis(scores, order, axis=1)[nb.which]
+        weights = np.take_along_axis(weights, order, axis=1)[nb.which]
+        weights[self.left_alone] = 0.0
+        if location_scale is None:
+            return self.base._from_z(scores), weights
+        loc, scale, _ = location_scale
+        return loc[:, np.newaxis] + scale[:, np.newaxis] * scores, weights
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return the weighted normal scores as (rows, longest) arrays; rows left alone have weight zero throughout."""

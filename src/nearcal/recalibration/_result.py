@@ -249,6 +249,17 @@ class Recalibrated(Distribution):
     def _unbounded_z(self, y: FloatArray) -> FloatArray:
         return z_from_log_tails(*self._log_tails(y))
 
+    def _cdf_left(self, y: FloatArray) -> FloatArray:
+        # rows left to a base distribution with atoms have its atoms, whatever the rule
+        below = y if self.is_continuous and self.base.is_continuous else np.nextafter(y, -np.inf)
+        return self._cdf(below)
+
+    def _resolution(self) -> FloatArray:
+        if self.is_continuous:
+            return np.zeros(len(self))
+        known = self.effective_size > 0
+        return np.where(known, 1 / np.where(known, self.effective_size, 1.0), self.base._resolution())
+
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return self._gather(lambda sample, rows: (sample.log_density(y[rows]),))[0]
 

@@ -1,0 +1,32 @@
+"""Diagnostics of calibration, overall and locally. Each returns numbers or a table; drawing is left to plots."""
+
+from nearcal.diagnostics._dependence import width_dependence
+from nearcal.diagnostics._distances import cramer_von_mises, pce, pce_floor, pit_distances, wasserstein
+from nearcal.diagnostics._excess_risk import excess_risk
+from nearcal.diagnostics._groups import coverage_gap, group_coverage
+from nearcal.diagnostics._local import local_calibration
+from nearcal.diagnostics._pit import coverage, pit
+from nearcal.diagnostics._regions import Regions, group_regions, kmeans_regions, nearest_regions
+from nearcal.diagnostics._slabs import worst_slab_coverage
+from nearcal.diagnostics._uniformity import uniformity_tests
+
+__all__ = [
+    "Regions",
+    "coverage",
+    "coverage_gap",
+    "cramer_von_mises",
+    "excess_risk",
+    "group_coverage",
+    "group_regions",
+    "kmeans_regions",
+    "local_calibration",
+    "nearest_regions",
+    "pce",
+    "pce_floor",
+    "pit",
+    "pit_distances",
+    "uniformity_tests",
+    "wasserstein",
+    "width_dependence",
+    "worst_slab_coverage",
+]

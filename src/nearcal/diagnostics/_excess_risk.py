@@ -1,0 +1,127 @@
+"""Excess risk of the target coverage: what a classifier gains by telling where the intervals miss."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from nearcal._arrays import FloatArray, as_response, as_space, check_count
+from nearcal._errors import InvalidParameterError
+from nearcal._optional import import_extra
+from nearcal._table import Table
+from nearcal.diagnostics._pit import is_covered
+from nearcal.distributions import Distribution
+from nearcal.distributions._base import Seed
+from nearcal.recalibration._base import require_distribution
+
+_CLIP = 1e-3  # predicted probabilities stay this far from 0 and 1, for the logarithmic loss
+
+
+def excess_risk(
+    dist: Distribution,
+    y: Any,
+    space: Any,
+    *,
+    coverage: float = 0.95,
+    classifier: Any = None,
+    folds: int = 5,
+    rng: Seed = 0,
+) -> Table:
+    """Return how much better a cross-fitted classifier predicts "covered" than the nominal coverage does.
+
+    If coverage is nominal everywhere no function of the position beats the constant ``coverage``; what a classifier
+    gains, in a proper loss, estimates from below the mean divergence of the local coverage from nominal.
+
+    Parameters
+    ----------
+    dist : Distribution
+        Predictive distributions of n rows.
+    y : array_like of shape (n,) or (n, 1)
+        What was observed.
+    space : array_like of shape (n, d)
+        What the classifier sees.
+    coverage : float
+        Nominal coverage of the central intervals.
+    classifier : scikit-learn classifier, optional
+        With ``fit`` and ``predict_proba``; cloned for every fold. None takes small, early stopped gradient boosting.
+    folds : int
+        Number of folds, at least 2; each row is predicted by a classifier that did not see it.
+    rng : int, numpy.random.Generator or None
+        Seed or generator of folds and classifier.
+
+    Returns
+    -------
+    Table
+        ``loss`` ("brier", "log"), ``excess_risk``, its standard error ``se`` and the one-sided ``p_value`` of no
+        excess. Negative values mean that the classifier found nothing.
+
+    Notes
+    -----
+    The p-value is conservative: a classifier that finds nothing still pays for its own noise, so that the excess is
+    negative on average where coverage is right. Needs scikit-learn: ``pip install "nearcal[sklearn]"``.
+
+    References
+    ----------
+    S. Braun, D. Holzmüller, M. I. Jordan and F. Bach, *Conditional coverage diagnostics for conformal prediction*,
+    2025, arXiv:2512.11779.
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(size=2000)
+    >>> y = rng.normal(0.0, np.where(x < 0.3, 3.0, 1.0))
+    >>> table = nc.diagnostics.excess_risk(nc.Normal(np.zeros(2000), 1.5), y, x)
+    >>> bool(table["p_value"][0] < 0.001)
+    True
+    """
+    dist = require_distribution(dist, "dist")
+    covered = is_covered(dist, as_response(y, len(dist), "y"), coverage)
+    points = as_space(space, "space", len(dist))
+    if check_count(folds, "folds", 2) > len(points):
+        raise InvalidParameterError(f"folds must be at most the number of rows, {len(points)}, got {folds}")
+    predicted = _cross_fit(points, covered, classifier, folds, np.random.default_rng(rng), coverage)
+    constant = np.full(len(points), coverage)
+    gains = [_brier(constant, covered) - _brier(predicted, covered)]
+    gains.append(_log_loss(constant, covered) - _log_loss(predicted, covered))
+    means = np.array([gain.mean() for gain in gains])
+    errors = np.array([gain.std() / np.sqrt(len(gain)) for gain in gains])
+    p_values = np.where(errors > 0, ndtr(-means / np.where(errors > 0, errors, 1.0)), 1.0)
+    return Table({"loss": ["brier", "log"], "excess_risk": means, "se": errors, "p_value": p_values})
+
+
+def _cross_fit(
+    points: FloatArray,
+    covered: NDArray[np.bool_],
+    classifier: Any,
+    folds: int,
+    rng: np.random.Generator,
+    coverage: float,
+) -> FloatArray:
+    base = import_extra("sklearn.base", "sklearn", "excess_risk")
+    classifier = _boosting(rng) if classifier is None else classifier
+    predicted = np.full(len(points), coverage)
+    for fold in np.array_split(rng.permutation(len(points)), folds):
+        train = np.setdiff1d(np.arange(len(points)), fold)
+        if covered[train].all() or not covered[train].any():  # nothing to learn from one class
+            predicted[fold] = covered[train][0]
+            continue
+        fitted = base.clone(classifier).fit(points[train], covered[train])
+        predicted[fold] = fitted.predict_proba(points[fold])[:, 1]
+    return np.clip(predicted, _CLIP, 1 - _CLIP)
+
+
+def _boosting(rng: np.random.Generator) -> Any:
+    ensemble = import_extra("sklearn.ensemble", "sklearn", "excess_risk")
+    return ensemble.HistGradientBoostingClassifier(
+        max_depth=3, learning_rate=0.05, min_samples_leaf=50, early_stopping=True, random_state=int(rng.integers(2**31))
+    )
+
+
+def _brier(probability: FloatArray, covered: NDArray[np.bool_]) -> FloatArray:
+    return (probability - covered) ** 2
+
+
+def _log_loss(probability: FloatArray, covered: NDArray[np.bool_]) -> FloatArray:
+    return -np.log(np.where(covered, probability, 1 - probability))

@@ -1,0 +1,151 @@
+"""Worst-slab coverage: the least coverage over slabs {a <= v·x <= b} of the space."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_count
+from nearcal._errors import InvalidParameterError
+from nearcal._table import Table
+from nearcal.diagnostics._pit import is_covered
+from nearcal.distributions import Distribution
+from nearcal.distributions._base import Seed
+from nearcal.recalibration._base import require_distribution
+from nearcal.scaling import learn_scaling
+
+
+def worst_slab_coverage(
+    dist: Distribution,
+    y: Any,
+    space: Any,
+    *,
+    coverage: float = 0.95,
+    mass: float = 0.1,
+    directions: int = 500,
+    search: float = 0.5,
+    rng: Seed = 0,
+) -> Table:
+    """Search the slab of the space with the least coverage, and measure its coverage on rows not searched.
+
+    Parameters
+    ----------
+    dist : Distribution
+        Predictive distributions of n rows.
+    y : array_like of shape (n,) or (n, 1)
+        What was observed.
+    space : array_like of shape (n, d)
+        Where the rows are; columns are scaled to unit standard deviation.
+    coverage : float
+        Nominal coverage of the central intervals.
+    mass : float
+        Least share of the rows in a slab, strictly between 0 and 1.
+    directions : int
+        Number of random directions v searched, beside the coordinate axes.
+    search : float
+        Share of the rows, drawn at random, in which the slab is searched; its coverage is measured in the others. A
+        slab measured where it was found would look bad even for perfect predictions.
+    rng : int, numpy.random.Generator or None
+        Seed or generator.
+
+    Returns
+    -------
+    Table
+        One row: ``coverage`` of the slab on unsearched rows, its standard error ``se``, the number of those rows ``n``,
+        the one-sided binomial ``p_value`` of a coverage this low, and ``searched``, the (optimistic) coverage where
+        the slab was found.
+
+    References
+    ----------
+    M. Cauchois, S. Gupta and J. Duchi, *Knowing what you know: valid and validated confidence sets in multiclass and
+    multilabel prediction*, JMLR 22 (2021); the split as in Y. Romano, M. Sesia and E. Candès (2020),
+    arXiv:2006.02544.
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(size=(2000, 2))
+    >>> y = rng.normal(0.0, np.where(x[:, 0] < 0.2, 3.0, 1.0))
+    >>> nc.diagnostics.worst_slab_coverage(nc.Normal(np.zeros(2000), 1.5), y, x)["coverage"].round(1)
+    array([0.7])
+    """
+    from scipy.stats import binomtest
+
+    dist = require_distribution(dist, "dist")
+    covered = is_covered(dist, as_response(y, len(dist), "y"), coverage)
+    points = as_space(space, "space", len(dist))
+    points = learn_scaling("standard", points)(points)
+    for name, share in (("mass", mass), ("search", search)):
+        if not 0 < share < 1:
+            raise InvalidParameterError(f"{name} must lie strictly between 0 and 1, got {share!r}")
+    generator = np.random.default_rng(rng)
+    order = generator.permutation(len(points))
+    searched, held_out = np.split(order, [max(1, min(len(order) - 1, round(search * len(order))))])
+    vectors = _directions(points.shape[1], check_count(directions, "directions", 0), generator)
+    slab = _worst_slab(points[searched] @ vectors.T, covered[searched], mass)
+    projection = points[held_out] @ vectors[slab.direction]
+    inside = covered[held_out][(projection >= slab.low) & (projection <= slab.high)]
+    n, hits = len(inside), int(inside.sum())
+    observed = hits / n if n else np.nan
+    return Table(
+        {
+            "coverage": [observed],
+            "se": [np.sqrt(observed * (1 - observed) / n) if n else np.nan],
+            "n": [n],
+            "p_value": [binomtest(hits, n, coverage, alternative="less").pvalue if n else 1.0],
+            "searched": [slab.coverage],
+        }
+    )
+
+
+class _Slab:
+    def __init__(self, direction: int, low: float, high: float, coverage: float) -> None:
+        self.direction, self.low, self.high, self.coverage = direction, low, high, coverage
+
+
+def _directions(d: int, count: int, generator: np.random.Generator) -> FloatArray:
+    axes = np.eye(d)
+    if d == 1:
+        return axes
+    normal = generator.standard_normal((count, d))
+    return np.concatenate([axes, normal / np.linalg.norm(normal, axis=1, keepdims=True)])
+
+
+def _worst_slab(projections: FloatArray, covered: NDArray[np.bool_], mass: float) -> _Slab:
+    """Return the slab with the largest share of misses, over the columns of projections of shape (n, directions)."""
+    n = len(covered)
+    least = max(1, int(np.ceil(mass * n)))
+    order = np.argsort(projections, axis=0, kind="stable")
+    best_rate, best = -1.0, (0, 0, n)
+    for column in range(projections.shape[1]):
+        misses = ~covered[order[:, column]]
+        rate, start, stop = densest_window(misses, least, best_rate)
+        if rate > best_rate:
+            best_rate, best = rate, (column, start, stop)
+    column, start, stop = best
+    ends = projections[order[[start, stop - 1], column], column]
+    return _Slab(column, float(ends[0]), float(ends[1]), 1 - best_rate)
+
+
+def densest_window(hits: NDArray[np.bool_], least: int, rate: float = -1.0) -> tuple[float, int, int]:
+    """Return the window of at least ``least`` entries with the largest share of hits: (share, start, stop).
+
+    Dinkelbach's method: a window beats a share if its hits exceed share · length, and the best such window is found
+    from running minima of sums; the share it has is the next to beat. Starts from ``rate`` and returns it if unbeaten.
+    """
+    total = np.concatenate([[0.0], np.cumsum(hits)])
+    place: IntArray = np.arange(len(total))
+    start, stop = 0, len(hits)
+    while True:
+        excess = total - max(rate, 0.0) * place
+        lowest = np.minimum.accumulate(excess[: len(total) - least])
+        gain = excess[least:] - lowest
+        end = int(np.argmax(gain))
+        if not gain[end] > 1e-9 and rate >= 0:
+            return rate, start, stop
+        begin = int(np.argmin(excess[: end + 1]))
+        share = (total[end + least] - total[begin]) / (end + least - begin)
+        if share <= rate:
+            return rate, start, stop
+        rate, start, stop = float(share), begin, end + least

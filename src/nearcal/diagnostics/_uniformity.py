@@ -1,0 +1,148 @@
+"""Tests of the uniformity of PIT values."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, as_float_array, check_choice, require_finite
+from nearcal._errors import InvalidInputError
+from nearcal._table import Table
+from nearcal.diagnostics._null_distributions import anderson_darling_sf, frosini_sf
+
+UniformityTest = Literal["kolmogorov-smirnov", "cramer-von-mises", "anderson-darling", "frosini"]
+UNIFORMITY_TESTS: tuple[UniformityTest, ...] = get_args(UniformityTest)
+
+
+class Outcome(NamedTuple):
+    """Result of one test."""
+
+    statistic: float
+    p_value: float
+
+
+def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS) -> Table:
+    """Test whether PIT values are uniform on (0, 1).
+
+    With U_(i) the sorted values, i = 1, …, n:
+
+    - Kolmogorov-Smirnov: D = max over i of max(i/n - U_(i), U_(i) - (i - 1)/n);
+    - Cramér-von Mises: W² = 1/(12n) + Σ (U_(i) - (i - ½)/n)²;
+    - Anderson-Darling: A² = -n - 1/n Σ (2i - 1) (log U_(i) + log(1 - U_(n+1-i))), which looks hardest at the tails;
+    - Frosini, the paper's choice: B = n^(-½) Σ |U_(i) - (i - ½)/n|.
+
+    Parameters
+    ----------
+    p : array_like of shape (n,)
+        PIT values of independent observations, in [0, 1].
+    tests : sequence of str
+        Names of the tests.
+
+    Returns
+    -------
+    Table
+        ``test``, ``statistic``, ``p_value`` and ``method``, the way the p-value was found. A value of exactly 0 or 1
+        makes A² infinite and its p-value 0.
+
+    Notes
+    -----
+    The Kolmogorov-Smirnov p-value is exact, that of Cramér and von Mises has a correction of order 1/n (Csörgő and
+    Faraway, 1996), both by scipy. The other two are limits, good from some twenty values on: critical values at 5% are
+    2.492 and 0.582.
+
+    All p-values take the predictive distributions as given. Recalibrated ones carry the sampling error of the
+    calibration set: tested on n observations after calibration on m, statistics are inflated as if by a factor
+    1 + n/m in the variance, so that a test set as large as the calibration set rejects too often. Test on n well
+    below m.
+
+    References
+    ----------
+    B. V. Frosini, *On the distribution and power of a goodness-of-fit statistic with parametric and nonparametric
+    applications*, in Goodness-of-fit (1987), 133-154; as in the R package uniftest, ``frosini.unif.test``.
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> p = np.random.default_rng(1).uniform(size=200) ** 1.5
+    >>> print(nc.diagnostics.uniformity_tests(p, ["kolmogorov-smirnov", "frosini"]))
+    test                statistic    p_value  method
+    kolmogorov-smirnov     0.1657  2.879e-05  exact
+    frosini                 1.344  3.305e-06  asymptotic
+    """
+    values = as_pit(p)
+    for name in tests:
+        check_choice(name, UNIFORMITY_TESTS, "tests")
+    outcomes = [run_test(name, values) for name in tests]
+    return Table(
+        {
+            "test": list(tests),
+            "statistic": [outcome.statistic for outcome in outcomes],
+            "p_value": [outcome.p_value for outcome in outcomes],
+            "method": [_METHODS[name] for name in tests],
+        }
+    )
+
+
+def as_pit(p: Any) -> FloatArray:
+    """Validate PIT values and sort them."""
+    array = as_float_array(p, "p")
+    if array.ndim != 1 or len(array) == 0:
+        raise InvalidInputError(f"p must have shape (n,) with n >= 1, got {array.shape}; use nearcal.diagnostics.pit")
+    require_finite(array, "p")
+    if array.min() < 0 or array.max() > 1:
+        raise InvalidInputError(
+            f"p must hold PIT values in [0, 1], got {array.min()!r} to {array.max()!r}; use nearcal.diagnostics.pit"
+        )
+    return np.sort(array)
+
+
+def run_test(name: str, p: FloatArray) -> Outcome:
+    """Run one test on sorted PIT values."""
+    return _RUNNERS[name](p)
+
+
+def _midpoints(n: int) -> FloatArray:
+    return (np.arange(n) + 0.5) / n
+
+
+def _kolmogorov_smirnov(p: FloatArray) -> Outcome:
+    from scipy.stats import kstwo
+
+    statistic = float(np.max(np.abs(p - _midpoints(len(p)))) + 0.5 / len(p))
+    return Outcome(statistic, float(kstwo.sf(statistic, len(p))))
+
+
+def _cramer_von_mises(p: FloatArray) -> Outcome:
+    from scipy.stats import cramervonmises, uniform
+
+    if len(p) == 1:  # scipy wants two; W² = 1/12 + (U - ½)²
+        return Outcome(float(1 / 12 + (p[0] - 0.5) ** 2), float(1 - 2 * abs(p[0] - 0.5)))
+    found = cramervonmises(p, uniform.cdf)
+    return Outcome(float(found.statistic), float(found.pvalue))
+
+
+def _anderson_darling(p: FloatArray) -> Outcome:
+    n = len(p)
+    with np.errstate(divide="ignore"):
+        logs = np.log(p) + np.log1p(-p[::-1])
+    statistic = float(-n - np.mean((2 * np.arange(n) + 1) * logs))
+    return Outcome(statistic, anderson_darling_sf(statistic))
+
+
+def _frosini(p: FloatArray) -> Outcome:
+    statistic = float(np.abs(p - _midpoints(len(p))).sum() / np.sqrt(len(p)))
+    return Outcome(statistic, frosini_sf(statistic))
+
+
+_RUNNERS: dict[str, Callable[[FloatArray], Outcome]] = {
+    "kolmogorov-smirnov": _kolmogorov_smirnov,
+    "cramer-von-mises": _cramer_von_mises,
+    "anderson-darling": _anderson_darling,
+    "frosini": _frosini,
+}
+_METHODS = {
+    "kolmogorov-smirnov": "exact",
+    "cramer-von-mises": "asymptotic, corrected for n",
+    "anderson-darling": "asymptotic",
+    "frosini": "asymptotic",
+}

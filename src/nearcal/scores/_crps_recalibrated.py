@@ -1,0 +1,80 @@
+"""The CRPS of recalibrated distributions, chunk by chunk."""
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal.distributions import Distribution, Normal
+from nearcal.distributions._interpolation import Interpolated, count_not_above
+from nearcal.recalibration import Recalibrated
+from nearcal.recalibration._local_sample import LocalSample
+from nearcal.scores._crps_rows import REACH, RELATIVE_TOLERANCE, crps_rows, pinball_density
+from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
+from nearcal.scores._quadrature import integrate
+
+_PANELS = 2**16  # pieces of quantile functions integrated together, to bound memory
+_MANY_KNOTS = 100  # then the pieces between them are short, and few nodes on each suffice
+
+
+@crps_rows.register
+def _recalibrated(dist: Recalibrated, y: FloatArray) -> FloatArray:
+    location_scale = dist._location_scale_scores
+
+    def score(sample: LocalSample, rows: slice) -> tuple[FloatArray]:
+        if dist.quantile_rule == "interpolated":
+            result = _interpolated(sample, y[rows])
+        else:
+            parts = location_scale and (location_scale[0][rows], location_scale[1][rows], location_scale[2])
+            result = sorted_sample_crps(*sample.sorted_sample(parts), y[rows])
+        alone = sample.left_alone
+        if len(alone):
+            result[alone] = crps_rows(sample.base[alone], y[rows][alone])
+        return (result,)
+
+    return dist._gather(score, expanded=True)[0]
+
+
+def _interpolated(sample: LocalSample, y: FloatArray) -> FloatArray:
+    base, curve = sample.base, sample.curve
+    if isinstance(base, Normal):  # Normal quantiles are linear in the score, so the pieces stay straight
+        return interpolated_crps(curve.affine(base.loc, base.scale), y)
+    z = curve.z(base._unbounded_z(y[:, np.newaxis]))
+    score = np.where(_has_mean(base, curve), 0.0, np.inf)
+    rows = np.setdiff1d(np.flatnonzero(np.isfinite(score)), sample.left_alone)
+    block = max(1, _PANELS // (curve.values.shape[1] + 2))
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        score[part] = _integrate_pieces(base[part], curve.take(part), y[part], z[part])
+    return score
+
+
+def _has_mean(base: Distribution, curve: Interpolated) -> FloatArray:
+    """Tell whether p |F⁻¹(p)| falls on its way into both tails; a tail of scores can be too steep for a heavy base."""
+    t = np.array([[-2 * REACH, -REACH, REACH, 2 * REACH]])
+    with np.errstate(divide="ignore"):
+        size = log_ndtr(-np.abs(t)) + np.log(np.abs(base._from_z(curve.from_z(np.repeat(t, len(base), axis=0)))))
+    return ~((size[:, 0] > size[:, 1]) | (size[:, 3] > size[:, 2]))
+
+
+def _integrate_pieces(base: Distribution, curve: Interpolated, y: FloatArray, z: FloatArray) -> FloatArray:
+    """Integrate twice the pinball loss over all levels, between the knots of each row and the score of y."""
+    n, s = curve.values.shape
+    ends = np.full((n, 1), REACH)
+    z = np.clip(z, -REACH, REACH)
+    edges = np.sort(np.concatenate([-ends, np.clip(curve.scores, -REACH, REACH), z, ends], axis=1), axis=1)
+    panels = s + 2
+    is_below = np.arange(panels) <= count_not_above(curve.scores, z)
+
+    def loss(origin: IntArray, t: FloatArray) -> FloatArray:
+        rows = origin // panels
+        quantiles = base[rows]._from_z(anchor[origin, np.newaxis] + slope[origin, np.newaxis] * t)
+        return pinball_density(t, quantiles - y[rows, np.newaxis], is_below.ravel()[origin, np.newaxis])
+
+    piece = np.arange(panels) - ~is_below
+    intercepts, slopes = curve.lines()
+    anchor, slope = (np.take_along_axis(table, piece, axis=1).ravel() for table in (intercepts, slopes))
+    quartiles = base._from_z(curve.from_z(np.tile([-0.7, 0.0, 0.7], (n, 1))))
+    tolerance = np.repeat(RELATIVE_TOLERANCE * np.abs(quartiles - y[:, np.newaxis]).mean(axis=1), panels)
+    order = 3 if s > _MANY_KNOTS else 10
+    found = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)
+    return found.reshape(n, panels).sum(axis=1)

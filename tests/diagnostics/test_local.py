@@ -1,0 +1,191 @@
+"""Regions and the local diagnostics."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import nearcal as nc
+from nearcal.diagnostics._multiplicity import adjust
+from nearcal.diagnostics._slabs import densest_window
+
+D = nc.diagnostics
+
+
+def heteroscedastic(n, seed, d=2):
+    """Right on average: too narrow where the first coordinate is low, too wide elsewhere."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(n, d))
+    return nc.Normal(np.zeros(n), 1.5), rng.normal(0.0, np.where(x[:, 0] < 0.3, 3.0, 1.0)), x
+
+
+def calibrated(n, seed, d=2):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(n, d))
+    scale = 0.5 + x[:, 0]
+    return nc.Normal(np.zeros(n), scale), rng.normal(0.0, scale), x
+
+
+# ---- regions ----------------------------------------------------------------------------------------------------
+
+
+def test_kmeans_partitions_the_rows():
+    x = np.random.default_rng(1).normal(size=(300, 3)) * [1.0, 100.0, 0.01]
+    regions = D.kmeans_regions(x, 7, rng=2)
+    assert sorted(np.concatenate(regions.rows)) == list(range(300))
+    np.testing.assert_array_equal(regions.rows[0], D.kmeans_regions(x, 7, rng=2).rows[0])
+    np.testing.assert_allclose(regions.centers[2], x[regions.rows[2]].mean(axis=0))
+
+
+def test_kmeans_with_fewer_places_than_clusters():
+    regions = D.kmeans_regions(np.repeat([0.0, 1.0], 10), 5)
+    assert len(regions.rows) == 2
+
+
+def test_nearest_rows():
+    x = np.random.default_rng(1).normal(size=(200, 2))
+    regions = D.nearest_regions(x, x[:3], k=20)
+    distance = np.linalg.norm((x - x[1]) / x.std(axis=0), axis=1)
+    np.testing.assert_array_equal(regions.rows[1], np.sort(np.argsort(distance)[:20]))
+
+
+def test_bad_regions():
+    dist, y, x = calibrated(50, 1)
+    with pytest.raises(nc.InvalidInputError, match="space must be given"):
+        D.local_calibration(dist, y)
+    with pytest.raises(nc.InvalidParameterError, match="count must be at most"):
+        D.local_calibration(dist, y, x, regions=51)
+    with pytest.raises(nc.InvalidInputError, match="one label for each of the 50 rows"):
+        D.local_calibration(dist, y, regions=["a"] * 49)
+    with pytest.raises(nc.InvalidInputError, match="cut a number into classes first"):
+        D.group_coverage(dist, y, x[:, 0])
+    with pytest.raises(nc.InvalidInputError, match="refer to rows below 50"):
+        D.local_calibration(dist, y, regions=D.kmeans_regions(np.arange(60.0), 3))
+
+
+# ---- corrections ------------------------------------------------------------------------------------------------
+
+
+def test_corrections():
+    p = np.array([0.01, 0.04, 0.03, 0.5])
+    np.testing.assert_allclose(adjust(p, "fdr"), stats.false_discovery_control(p))
+    np.testing.assert_allclose(adjust(p, "holm"), [0.04, 0.09, 0.09, 0.5])
+    np.testing.assert_array_equal(adjust(p, "none"), p)
+
+
+# ---- tables -----------------------------------------------------------------------------------------------------
+
+
+def test_local_calibration_says_where_and_how():
+    dist, y, x = heteroscedastic(3000, 1, d=1)
+    found = D.local_calibration(dist, y, x, regions=np.where(x[:, 0] < 0.3, "low", "high"), correction="holm")
+    assert found["finding"].tolist() == ["too wide", "too narrow"]
+    biased = D.local_calibration(nc.Normal(np.full(3000, 2.0), 1.5), y, x, regions=3)
+    assert all("too high" in finding for finding in biased["finding"])
+    right = D.local_calibration(*calibrated(3000, 2), regions=10)
+    assert set(right["finding"]) == {"ok"}
+
+
+def test_group_coverage_and_gap():
+    dist, y, x = heteroscedastic(4000, 3)
+    groups = np.where(x[:, 0] < 0.3, "low", "high")
+    table = D.group_coverage(dist, y, groups)
+    expected = [stats.norm.cdf(1.96 * 1.5 / s) * 2 - 1 for s in (1.0, 3.0)]
+    assert np.all((table["lower"] < expected) & (expected < table["upper"]))
+    assert table["p_adjusted"].max() < 1e-6
+    gap = D.coverage_gap(dist, y, groups)
+    assert gap["worst"][0] == "low"
+    assert gap["mean_gap"][0] == pytest.approx(np.abs(table["gap"]).mean())
+    right = D.coverage_gap(*calibrated(4000, 4)[:2], 10, calibrated(4000, 4)[2])
+    assert right["mean_gap"][0] < 2 * right["floor"][0]
+
+
+def test_densest_window_by_brute_force():
+    rng = np.random.default_rng(5)
+    for least in (1, 3, 10, 40):
+        hits = rng.uniform(size=40) < 0.3
+        windows = [(hits[a:b].mean(), a, b) for a in range(40) for b in range(a + least, 41)]
+        share, start, stop = densest_window(hits, least)
+        assert share == pytest.approx(max(windows)[0], abs=1e-12)
+        assert hits[start:stop].mean() == pytest.approx(share)
+        assert stop - start >= least
+
+
+def test_worst_slab():
+    bad = D.worst_slab_coverage(*heteroscedastic(4000, 6))
+    # the slab x < 0.3 has coverage 2 Φ(0.98) - 1 = 0.67
+    assert bad["coverage"][0] == pytest.approx(0.67, abs=0.08)
+    assert bad["p_value"][0] < 1e-6
+    right = D.worst_slab_coverage(*calibrated(4000, 7))
+    # an honest split: within 3.3 standard errors of nominal, though the searched slab looks worse
+    assert right["coverage"][0] > 0.95 - 3.3 * np.sqrt(0.95 * 0.05 / right["n"][0])
+    assert right["searched"][0] < right["coverage"][0]
+    with pytest.raises(nc.InvalidParameterError, match="mass must lie strictly between 0 and 1"):
+        D.worst_slab_coverage(*calibrated(50, 7), mass=1.0)
+
+
+def test_width_dependence():
+    rng = np.random.default_rng(8)
+    scale = rng.uniform(1, 3, size=1500)
+    wrong = D.width_dependence(nc.Normal(np.zeros(1500), scale), rng.normal(size=1500) * 1.5)
+    assert wrong["value"][0] < 0
+    assert wrong["p_value"].max() < 0.01
+    dist, y, _ = calibrated(1500, 9)
+    assert D.width_dependence(dist, y)["p_value"].min() > 0.01
+    flat = D.width_dependence(nc.Normal(np.zeros(1500), 1.0), y)
+    assert flat["value"].tolist() == [0.0, 0.0]
+    assert flat["p_value"].tolist() == [1.0, 1.0]
+
+
+def test_hsic_by_its_definition():
+    from nearcal.diagnostics._dependence import _hsic
+
+    rng = np.random.default_rng(10)
+    width, miss = rng.uniform(size=30), (rng.uniform(size=30) < 0.4).astype(float)
+    rank = np.argsort(np.argsort(width)) / 30
+    squared = np.subtract.outer(rank, rank) ** 2
+    k = np.exp(-squared / (2 * np.median(squared[squared > 0])))
+    same = np.equal.outer(miss, miss).astype(float)
+    h = np.eye(30) - 1 / 30
+    assert _hsic(width, miss, 9, rng)[0] == pytest.approx(np.trace(k @ h @ same @ h) / 30**2, rel=1e-10)
+
+
+def test_excess_risk():
+    sklearn = pytest.importorskip("sklearn.linear_model")
+    dist, y, x = heteroscedastic(2000, 11)
+    logistic = sklearn.LogisticRegression()
+    assert D.excess_risk(dist, y, x, classifier=logistic)["p_value"].max() < 1e-3
+    assert D.excess_risk(*calibrated(2000, 12), classifier=logistic)["p_value"].min() > 0.01
+    always = D.excess_risk(nc.Normal(np.zeros(2000), 100.0), y, x, classifier=logistic)
+    assert np.all(np.isfinite(always["excess_risk"]))
+
+
+@pytest.mark.slow
+def test_sizes_of_local_tests():
+    # 99.9% binomial range over 2,000 replications at 5%; Holm over regions keeps the family-wise level
+    low, high = stats.binom.interval(0.999, 2000, 0.05)
+    rng = np.random.default_rng(13)
+    rejected = dict.fromkeys(["local", "group", "pearson", "hsic", "slab"], 0)
+    for _ in range(2000):
+        x = rng.uniform(size=200)
+        dist, y = nc.Normal(np.zeros(200), 0.5 + x), rng.normal(0.0, 0.5 + x)
+        regions = np.minimum((4 * x).astype(int), 3)
+        rejected["local"] += D.local_calibration(dist, y, regions=regions, correction="holm")["p_adjusted"].min() < 0.05
+        groups = D.group_coverage(dist, y, regions, coverage=0.8, correction="holm")
+        rejected["group"] += groups["p_adjusted"].min() < 0.05
+        pearson, hsic = D.width_dependence(dist, y, permutations=99, rng=rng, coverage=0.8)["p_value"] <= 0.05
+        rejected["pearson"] += pearson
+        rejected["hsic"] += hsic
+        slab = D.worst_slab_coverage(dist, y, x, rng=rng, coverage=0.8, mass=0.3)
+        rejected["slab"] += slab["p_value"][0] < 0.05
+    assert max(rejected.values()) <= high, rejected
+    # discrete tests (group, slab) and Holm's correction are conservative; permutation tests are exact
+    assert min(rejected["pearson"], rejected["hsic"]) >= low, rejected
+
+
+@pytest.mark.slow
+def test_excess_risk_rarely_finds_what_is_not_there():
+    logistic = pytest.importorskip("sklearn.linear_model").LogisticRegression()
+    found = np.zeros(2)
+    for seed in range(2000):
+        found += D.excess_risk(*calibrated(200, seed), coverage=0.8, classifier=logistic, folds=2)["p_value"] < 0.05
+    assert found.max() <= stats.binom.ppf(0.9995, 2000, 0.05), found

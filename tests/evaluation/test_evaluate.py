@@ -1,0 +1,84 @@
+"""The before and after table."""
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+
+RNG = np.random.default_rng(1)
+N = 800
+X = RNG.uniform(size=(N, 2))
+Y = RNG.normal(size=N)
+DISTS = {"wide": nc.Normal(np.zeros(N), 2.0), "right": nc.Normal(np.zeros(N), 1.0)}
+
+
+def rows(table):
+    return {(row["metric"], row["method"]): row for row in table}
+
+
+def test_values_are_those_of_the_scores():
+    found = rows(nc.evaluate(DISTS, Y, X, coverage=0.9))
+    dist = DISTS["right"]
+    expected = {
+        "crps": nc.scores.crps(dist, Y).mean(),
+        "log_score": nc.scores.log_score(dist, Y).mean(),
+        "rmse": np.sqrt(nc.scores.squared_error(dist, Y).mean()),
+        "interval_score": nc.scores.interval_score(dist, Y, 0.9).mean(),
+        "coverage": nc.diagnostics.coverage(dist, Y, [0.9])["coverage"][0],
+        "pce": nc.diagnostics.pce(nc.diagnostics.pit(dist, Y)),
+        "ks_p_value": nc.diagnostics.uniformity_tests(nc.diagnostics.pit(dist, Y))["p_value"][0],
+    }
+    for metric, value in expected.items():
+        assert found[metric, "right"]["value"] == pytest.approx(value, rel=1e-12)
+    assert len(found) == 20
+
+
+def test_standard_errors_are_paired():
+    found = rows(nc.evaluate(DISTS, Y, bootstrap=2000))
+    first, second = (nc.scores.crps(dist, Y) for dist in DISTS.values())
+    # a bootstrap of 2,000 has a relative error of 1.6% in a standard error
+    assert found["crps", "right"]["se"] == pytest.approx(second.std() / np.sqrt(N), rel=0.08)
+    assert found["crps", "right"]["difference"] == pytest.approx((second - first).mean(), rel=1e-12)
+    assert found["crps", "right"]["difference_se"] == pytest.approx((second - first).std() / np.sqrt(N), rel=0.08)
+    assert np.isnan(found["crps", "wide"]["difference"])
+    assert found["rmse", "right"]["difference"] == 0.0
+    assert found["rmse", "right"]["difference_se"] == 0.0
+
+
+def test_regions_need_a_space_or_labels():
+    without = nc.evaluate(DISTS, Y)
+    assert "worst_region_coverage" not in without["metric"]
+    by_label = rows(nc.evaluate(DISTS, Y, regions=np.where(X[:, 0] < 0.5, "a", "b")))
+    groups = nc.diagnostics.group_coverage(DISTS["right"], Y, np.where(X[:, 0] < 0.5, "a", "b"))
+    assert by_label["worst_region_coverage", "right"]["value"] == pytest.approx(groups["coverage"].min())
+    with pytest.raises(nc.InvalidInputError, match="space must be given for the metric"):
+        nc.evaluate(DISTS, Y, metrics=["worst_region_coverage"])
+
+
+def test_infinite_scores_are_shown_without_errors():
+    cauchy = {"heavy": nc.StudentT(1.0, np.zeros(N), 1.0), "right": DISTS["right"]}
+    table = nc.evaluate(cauchy, Y, metrics=["crps", "log_score"])
+    assert np.isinf(table["value"][0])
+    assert np.isnan(table["se"][0])
+    assert "inf" in str(table)
+
+
+def test_prints_and_converts():
+    table = nc.evaluate(DISTS, Y, X, metrics=["crps", "pce"], bootstrap=20)
+    assert str(table).splitlines()[0].split() == ["metric", "wide", "right", "right", "-", "wide"]
+    assert table.to_pandas().shape == (4, 6)
+    assert str(nc.evaluate(DISTS, Y, rng=3)) == str(nc.evaluate(DISTS, Y, rng=3))
+
+
+@pytest.mark.parametrize(
+    ("dists", "message"),
+    [
+        ({}, "dists must be a non-empty mapping"),
+        (DISTS["right"], "dists must be a non-empty mapping"),
+        ({"a": DISTS["right"], "b": nc.Normal(0.0, 1.0)}, "dists must all have 800 rows"),
+        ({"a": 3.0}, "must be a nearcal distribution"),
+    ],
+)
+def test_bad_input(dists, message):
+    with pytest.raises(nc.InvalidInputError, match=message):
+        nc.evaluate(dists, Y)
