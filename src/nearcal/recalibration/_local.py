@@ -86,12 +86,12 @@ class LocalRecalibrator(Recalibrator):
     >>> rc = nc.LocalRecalibrator(k=1000).fit(model, y, x)
     >>> new = rc.recalibrate(nc.Normal([25.0, 105.0], 12.0), [3.0, 19.0])
     >>> new.std().round()
-    array([ 3., 19.])
+    array([ 3., 18.])
     """
 
+    calibration_: Calibration
     index_: NeighborIndex
     space_map_: SpaceMap
-    n_cal_: int
 
     def __init__(
         self,
@@ -147,8 +147,8 @@ class LocalRecalibrator(Recalibrator):
         self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors)
         self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
-        self.n_cal_ = len(z)
         self.calibration_ = Calibration(z)
+        self.n_cal_ = len(z)
         return self
 
     def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:
