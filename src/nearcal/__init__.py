@@ -29,25 +29,36 @@ from nearcal.distributions import (
     from_torch,
 )
 from nearcal.recalibration import (
+    ConformalDistribution,
+    ConformalRecalibrator,
     GlobalRecalibrator,
+    IsotonicRecalibrator,
+    KNNRegressor,
     LocalRecalibrator,
+    MappedDistribution,
     Neighbors,
     Recalibrated,
     Summary,
+    VarianceScaling,
     WeightedSample,
 )
 
 __version__ = _version("nearcal")
 
 __all__ = [
+    "ConformalDistribution",
+    "ConformalRecalibrator",
     "Distribution",
     "Gamma",
     "GlobalRecalibrator",
     "InvalidInputError",
     "InvalidParameterError",
+    "IsotonicRecalibrator",
+    "KNNRegressor",
     "Laplace",
     "LocalRecalibrator",
     "LogNormal",
+    "MappedDistribution",
     "MissingExtraError",
     "Mixture",
     "NearcalError",
@@ -61,6 +72,7 @@ __all__ = [
     "StudentT",
     "Summary",
     "ThinNeighborhoodError",
+    "VarianceScaling",
     "WeightedSample",
     "from_scipy",
     "from_torch",
