@@ -6,6 +6,7 @@ from nearcal.recalibration._isotonic import IsotonicRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._local import LocalRecalibrator
 from nearcal.recalibration._mapped import MappedDistribution
+from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
 from nearcal.recalibration._result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration._variance_scaling import VarianceScaling
 
@@ -18,6 +19,7 @@ __all__ = [
     "LocalRecalibrator",
     "MappedDistribution",
     "Neighbors",
+    "QuantileNetRecalibrator",
     "Recalibrated",
     "Summary",
     "VarianceScaling",

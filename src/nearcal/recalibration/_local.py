@@ -2,9 +2,7 @@
 
 from typing import Any, Self
 
-import numpy as np
-
-from nearcal._arrays import as_space, check_choice, check_count
+from nearcal._arrays import as_space, check_choice, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
 from nearcal.neighbors import METRICS, SEARCHES, Metric, NeighborIndex, Search, build_index, check_points
@@ -212,12 +210,3 @@ class LocalRecalibrator(Recalibrator):
                 f"k must be at most the number of calibration points, {n}, got {self.k}; "
                 "for all points equally weighted use GlobalRecalibrator"
             )
-
-
-def check_number(value: Any, name: str, least: float, *, strict: bool = False) -> None:
-    """Validate a finite real number >= least, or > least if strict."""
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not is_number or not np.isfinite(value) or value < least or (strict and value == least):
-        raise InvalidParameterError(
-            f"{name} must be a finite number {'>' if strict else '>='} {least:g}, got {value!r}"
-        )
