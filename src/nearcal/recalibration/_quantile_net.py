@@ -145,7 +145,7 @@ class QuantileNetRecalibrator(Recalibrator):
         """
         self._require_fitted()
         inputs = self.features_map_(self._features(require_distribution(dist_new, "dist_new"), space_new, "new"))
-        columns = [self.network_(inputs, np.full((len(inputs), 1), score)) for score in _LEVEL_SCORES]
+        columns = [self.network_(inputs, np.full((1, 1), score)) for score in _LEVEL_SCORES]
         return Quantiles(ndtr(_LEVEL_SCORES), self.response_map_.invert(np.concatenate(columns, axis=1)))
 
     def _features(self, dist: Distribution, space: Any, which: str) -> FloatArray:

@@ -4,6 +4,8 @@ Forward pass and check loss are written with operators that numpy and torch shar
 All random numbers come from one numpy generator, so that torch's global random state is neither used nor changed.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -36,7 +38,7 @@ class QuantileNetwork(NamedTuple):
     output_bias: Any  # (1,)
 
     def __call__(self, features: Any, score: Any) -> Any:
-        """Return the quantiles, (n, 1), of features (n, f) at normal scores (n, 1)."""
+        """Return quantiles (…, n, 1) of features (n, f) at normal scores (…, n, 1), or (…, 1, 1) alike for all rows."""
         first = _prelu(self._enter(self.input_to_first, features, score) + self.first_bias, self.first_slope)
         second = self._enter(self.input_to_second, features, score) + first @ self.first_to_second
         second = _prelu(second + self.second_bias, self.second_slope)
@@ -93,53 +95,54 @@ def train(
     """Fit the network to standardised features (n, f) and responses (n, 1); return it with its validation losses."""
     order = rng.permutation(len(target))
     held_out = max(1, round(_VALIDATION_SHARE * len(order)))
+    x, y = torch.from_numpy(features), torch.from_numpy(target)
     training, validation = order[held_out:], order[:held_out]
-    network = QuantileNetwork(
-        *(torch.tensor(w, requires_grad=True) for w in _initialise(features.shape[1], hidden, rng))
-    )
+    start = _initialise(features.shape[1], hidden, rng)
+    network = QuantileNetwork(*(torch.tensor(weights, requires_grad=True) for weights in start))
     optimiser = torch.optim.Adam(network, lr=schedule.learning_rate)
-    best, losses = _weights(network), [validation_loss(_weights(network), features[validation], target[validation])]
-    since_best = 0
-    for _ in range(schedule.epochs):
-        _pass_over(torch, network, optimiser, features[training], target[training], schedule.batch_size, rng)
-        weights = _weights(network)
-        losses.append(validation_loss(weights, features[validation], target[validation]))
-        improved = losses[-1] < min(losses[:-1])
-        best, since_best = (weights, 0) if improved else (best, since_best + 1)
-        if since_best >= schedule.patience:
-            break
-    return best, np.array(losses[1:])
+    best, best_loss, since_best = start, np.inf, 0
+    losses: list[float] = []
+    with _single_thread(torch):
+        while len(losses) < schedule.epochs and since_best < schedule.patience:
+            _pass_over(torch, network, optimiser, x[training], y[training], schedule.batch_size, rng)
+            losses.append(validation_loss(torch, network, x[validation], y[validation]))
+            since_best += 1
+            if losses[-1] < best_loss:
+                best, best_loss, since_best = _weights(network), losses[-1], 0
+    return best, np.array(losses)
+
+
+@contextmanager
+def _single_thread(torch: Any) -> Iterator[None]:
+    """Keep torch to one thread: on matrices as small as these, more threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _pass_over(
-    torch: Any,
-    network: QuantileNetwork,
-    optimiser: Any,
-    features: FloatArray,
-    target: FloatArray,
-    batch_size: int,
-    rng: np.random.Generator,
+    torch: Any, network: QuantileNetwork, optimiser: Any, x: Any, y: Any, batch_size: int, rng: np.random.Generator
 ) -> None:
     """Take one Adam step on every batch, with a fresh level for every point."""
-    order = rng.permutation(len(target))
+    order = rng.permutation(len(y))
     for start in range(0, len(order), batch_size):
         batch = order[start : start + batch_size]
-        # a uniform level is zero once in 2⁵³, where its score would be infinite
-        score = np.clip(rng.standard_normal((len(batch), 1)), -8.0, 8.0)
-        x, y, s, level = (torch.from_numpy(array) for array in (features[batch], target[batch], score, ndtr(score)))
+        score = rng.standard_normal((len(batch), 1))  # the normal score of a uniform level
+        s, level = torch.from_numpy(score), torch.from_numpy(ndtr(score))
         optimiser.zero_grad()
-        check_loss(y - network(x, s), level).mean().backward()
+        check_loss(y[batch] - network(x[batch], s), level).mean().backward()
         optimiser.step()
 
 
-def validation_loss(network: QuantileNetwork, features: FloatArray, target: FloatArray) -> float:
+def validation_loss(torch: Any, network: QuantileNetwork, x: Any, y: Any) -> float:
     """Return the mean check loss over the levels 5%, 10%, …, 95%."""
-    scores = ndtri(_VALIDATION_LEVELS)
-    losses = [
-        check_loss(target - network(features, np.full((len(target), 1), score)), level).mean()
-        for score, level in zip(scores, _VALIDATION_LEVELS, strict=True)
-    ]
-    return float(np.mean(losses))
+    level = torch.from_numpy(_VALIDATION_LEVELS[:, np.newaxis, np.newaxis])
+    score = torch.from_numpy(ndtri(_VALIDATION_LEVELS)[:, np.newaxis, np.newaxis])
+    with torch.no_grad():
+        return float(check_loss(y - network(x, score), level).mean())
 
 
 def _initialise(f: int, h: int, rng: np.random.Generator) -> QuantileNetwork:
