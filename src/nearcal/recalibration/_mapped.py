@@ -32,10 +32,10 @@ class MappedDistribution(Distribution):
     Notes
     -----
     ``mean`` and ``var`` integrate the base's quantile function by a rule of about 500 quantiles a row; for
-    location-scale families it is used once for all rows. Relative errors are below 1e-10 for smooth quantile functions
-    and 1e-3 for those with kinks and jumps (draws, quantiles, mixtures of separate parts). Where the base has no finite
-    moment neither has the result; a moment that only the map's stretching of heavy tails destroys comes out large but
-    finite.
+    location-scale families it is used once for all rows. Errors are below 1e-10 of the spread for smooth quantile
+    functions, and below 2e-3 for those with kinks and jumps (draws, quantiles, mixtures of separate parts). Where the
+    base has no finite moment neither has the result; a moment that only the map's stretching of heavy tails destroys
+    comes out large but finite.
     """
 
     base: Distribution
