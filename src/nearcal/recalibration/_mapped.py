@@ -19,8 +19,8 @@ class MappedDistribution(Distribution):
     """Distributions of a base batch with their normal scores mapped, all rows alike.
 
     Row j has the distribution function Φ(s(z_j(y))), with z_j(y) = Φ⁻¹(F_j(y)) the score of y under the base and s an
-    increasing map; its quantiles are F_j⁻¹(Φ(s⁻¹(Φ⁻¹(p)))) and its density φ(s) s'(z) f_j(y) / φ(z), the derivative of
-    the distribution function.
+    increasing map; its quantiles are F_j⁻¹(Φ(s⁻¹(Φ⁻¹(p)))) and its density φ(s) s'(z) f_j(y) / φ(z): the derivative of
+    the distribution function, if f_j is that of F_j (the density of draws is a kernel estimate instead).
 
     Parameters
     ----------
