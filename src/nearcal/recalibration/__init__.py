@@ -2,6 +2,7 @@
 
 from nearcal.recalibration._conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration._global import GlobalRecalibrator
+from nearcal.recalibration._gp_beta import GPBetaRecalibrator
 from nearcal.recalibration._isotonic import IsotonicRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._local import LocalRecalibrator
@@ -13,6 +14,7 @@ from nearcal.recalibration._variance_scaling import VarianceScaling
 __all__ = [
     "ConformalDistribution",
     "ConformalRecalibrator",
+    "GPBetaRecalibrator",
     "GlobalRecalibrator",
     "IsotonicRecalibrator",
     "KNNRegressor",
