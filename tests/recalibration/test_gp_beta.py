@@ -27,11 +27,11 @@ def test_distribution_function_is_that_of_netcal(fitted):
     new = nc.Normal([0.0, 1.0], [1.0, 0.7])
     out = fitted.recalibrate(new)
     y = new.from_z(np.array([[-2.0, 0.0, 0.5, 2.0], [-1.0, 0.1, 1.0, 1.5]]))
-    standard = [(values - fitted.center_) / fitted.unit_ for values in (new.loc, y)]
+    mean, points, scale = *map(fitted.response_map_, (new.loc, y)), new.scale / fitted.response_map_.scale
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(fitted.seed_)
-        cdf = fitted.model_.transform((standard[0], new.scale / fitted.unit_), standard[1].T)[2][:, :, 0].T
+        cdf = fitted.model_.transform((mean, scale), points.T)[2][:, :, 0].T
     np.testing.assert_allclose(out.cdf(y), cdf, atol=2e-3)
 
 

@@ -16,6 +16,7 @@ from nearcal._optional import import_extra
 from nearcal.distributions import Distribution, Normal, Quantiles
 from nearcal.distributions._base import Seed
 from nearcal.recalibration._base import Recalibrator, require_distribution
+from nearcal.recalibration._quantile_net_training import Standardiser
 
 _BASE_SCORES = np.linspace(-8.0, 8.0, 321)  # where the recalibrated distribution function is evaluated
 _LEVEL_SCORES = np.linspace(-3.0, 3.0, 61)  # where its quantiles are read
@@ -90,12 +91,13 @@ class GPBetaRecalibrator(Recalibrator):
                 f"y_cal must hold at least {least} responses that are not all equal, got {len(y)} with range "
                 f"{np.ptp(y):g}; use more calibration points or fewer inducing points"
             )
-        self.seed_ = int(np.random.default_rng(self.rng).integers(2**31))
-        self.center_, self.unit_ = float(y.mean()), float(y.std())
-        with _quiet_and_seeded(self.seed_):  # the import too: it changes the warning filters
+        seed = int(np.random.default_rng(self.rng).integers(2**31))
+        response_map = Standardiser.learn(y)
+        with _quiet_and_seeded(seed):  # the import too: it changes the warning filters
             gp_beta = import_extra("netcal.regression", "netcal", "GPBetaRecalibrator").GPBeta
             model = gp_beta(self.n_inducing_points, self.n_random_samples, n_epochs=self.epochs)
-            self.model_ = model.fit(self._inputs(dist), (y - self.center_) / self.unit_)
+            model.fit(_inputs(dist, response_map), response_map(y))
+        self.model_, self.seed_, self.response_map_ = model, seed, response_map
         self.n_cal_ = len(y)
         return self
 
@@ -103,7 +105,7 @@ class GPBetaRecalibrator(Recalibrator):
         """Return the recalibrated distributions of new rows, by their quantiles; ``space_new`` is ignored."""
         self._require_fitted()
         dist = _require_normal(dist_new, "dist_new")
-        mean, scale = self._inputs(dist)
+        mean, scale = _inputs(dist, self.response_map_)
         points = mean + scale * _BASE_SCORES[:, np.newaxis]
         with _quiet_and_seeded(self.seed_):
             cdf = self.model_.transform((mean, scale), points)[2][:, :, 0].astype(np.float64).T
@@ -111,8 +113,10 @@ class GPBetaRecalibrator(Recalibrator):
         base_scores = np.array([np.interp(_LEVEL_SCORES, row, _BASE_SCORES) for row in scores])
         return Quantiles(ndtr(_LEVEL_SCORES), dist.from_z(base_scores))
 
-    def _inputs(self, dist: Normal) -> tuple[FloatArray, FloatArray]:
-        return (dist.loc - self.center_) / self.unit_, dist.scale / self.unit_
+
+def _inputs(dist: Normal, response_map: Standardiser) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation in units of the standardised response."""
+    return response_map(dist.loc), dist.scale / response_map.scale
 
 
 def _require_normal(value: Distribution, name: str) -> Normal:

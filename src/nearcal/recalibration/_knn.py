@@ -61,8 +61,10 @@ class KNNRegressor(LocalRecalibrator):
         # A unit of the size of the spread, for the density and the tails of rows whose neighbours all agree; a power of
         # two, since dividing and multiplying by it rounds nothing.
         spread = np.ptp(y) / 4
-        self.unit_ = float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
-        return super().fit(self._identity(len(y)), y, space)
+        unit = float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
+        super().fit(_identity(len(y), unit), y, space)
+        self.unit_ = unit
+        return self
 
     def recalibrate(self, dist_new: Distribution | None, space_new: Any) -> Recalibrated:
         """Return the predictive distributions of new rows; nothing is computed before it is asked for.
@@ -81,11 +83,7 @@ class KNNRegressor(LocalRecalibrator):
         """
         self._require_fitted()
         space = as_space(space_new, "space_new")
-        return super().recalibrate(self._identity(len(space)), space)
-
-    def _identity(self, rows: int) -> Normal:
-        """Return distributions whose normal score is the response itself, in units of ``unit_``."""
-        return Normal(np.broadcast_to(0.0, rows), self.unit_)
+        return super().recalibrate(_identity(len(space), self.unit_), space)
 
     def _check_options(self) -> None:
         if self.thin == "base":
@@ -94,3 +92,8 @@ class KNNRegressor(LocalRecalibrator):
                 "got 'base'"
             )
         super()._check_options()
+
+
+def _identity(rows: int, unit: float) -> Normal:
+    """Return distributions whose normal score is the response itself, in the given unit."""
+    return Normal(np.broadcast_to(0.0, rows), unit)

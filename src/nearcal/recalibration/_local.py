@@ -84,7 +84,7 @@ class LocalRecalibrator(Recalibrator):
     >>> rc = nc.LocalRecalibrator(k=1000).fit(model, y, x)
     >>> new = rc.recalibrate(nc.Normal([25.0, 105.0], 12.0), [3.0, 19.0])
     >>> new.std().round()
-    array([ 3., 18.])
+    array([ 3., 19.])
     """
 
     calibration_: Calibration

@@ -124,12 +124,13 @@ class QuantileNetRecalibrator(Recalibrator):
                 f"y_cal must hold at least {_LEAST_POINTS} responses that are not all equal, got {len(y)} with range "
                 f"{np.ptp(y):g}; use more calibration points"
             )
-        self.features_map_ = Standardiser.learn(features)
-        self.response_map_ = Standardiser.learn(y[:, np.newaxis])
+        features_map, response_map = Standardiser.learn(features), Standardiser.learn(y[:, np.newaxis])
         schedule = Schedule(self.epochs, self.patience, self.batch_size, float(self.learning_rate))
-        inputs, target = self.features_map_(features), self.response_map_(y[:, np.newaxis])
+        inputs, target = features_map(features), response_map(y[:, np.newaxis])
         rng = np.random.default_rng(self.rng)
+        # training may be interrupted: nothing is set before it ends
         self.network_, self.losses_ = train(torch, inputs, target, self.hidden, schedule, rng)
+        self.features_map_, self.response_map_ = features_map, response_map
         self.n_cal_ = len(y)
         return self
 
