@@ -49,7 +49,9 @@ class GPBetaRecalibrator(Recalibrator):
 
     Notes
     -----
-    Slow: near a second an epoch for 500 points on two cores. What netcal prints is swallowed. The recalibrated
+    Slow: near a second an epoch for 500 points on two cores. With netcal 1.4 and its defaults the map hardly varied: 400
+    predictions half of which were right and half three times too narrow all got one and the same map, from netcal
+    alone as through this class. What netcal prints is swallowed. The recalibrated
     distribution function is read at 321 points and returned by its quantiles at 61 levels, equally spaced on the scale
     of normal scores from -3 to 3, as :class:`Quantiles` with Normal tails. ``fit`` and ``recalibrate`` are not safe to
     run on several threads at once: torch's random state, the warning filters and the log level belong to the process.
