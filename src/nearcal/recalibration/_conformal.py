@@ -96,7 +96,7 @@ class ConformalRecalibrator(ScoreMapRecalibrator):
     References
     ----------
     V. Vovk, I. Petej, I. Nouretdinov, V. Manokhin and A. Gammerman, *Computationally efficient versions of conformal
-    predictive distributions*, Neurocomputing 397:292-308, 2020, doi:10.1016/j.neucom.2019.10.110. V. Vovk, J. Shen,
+    predictive distributions*, Neurocomputing 397, 2020, arXiv:1911.00941. V. Vovk, J. Shen,
     V. Manokhin and M. Xie, *Nonparametric predictive distributions based on conformal prediction*, Machine Learning
     108:445-474, 2019, doi:10.1007/s10994-018-5755-8.
 

@@ -29,7 +29,7 @@ class IsotonicRecalibrator(ScoreMapRecalibrator):
     References
     ----------
     V. Kuleshov, N. Fenner and S. Ermon, *Accurate Uncertainties for Deep Learning Using Calibrated Regression*,
-    ICML 2018, PMLR 80:2796-2804, arXiv:1807.00263.
+    ICML 2018, PMLR 80, arXiv:1807.00263.
 
     Examples
     --------

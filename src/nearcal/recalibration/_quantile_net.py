@@ -63,7 +63,7 @@ class QuantileNetRecalibrator(Recalibrator):
     References
     ----------
     V. Kuleshov and S. Deshpande, *Calibrated and Sharp Uncertainties in Deep Learning via Density Estimation*,
-    ICML 2022, PMLR 162:11683-11693, arXiv:2112.07184. P. Si, V. Kuleshov and A. Bishop, *Autoregressive Quantile
+    ICML 2022, arXiv:2112.07184. P. Si, A. Bishop and V. Kuleshov, *Autoregressive Quantile
     Flows for Predictive Uncertainty Estimation*, ICLR 2022, arXiv:2112.04643.
 
     Examples
