@@ -174,3 +174,12 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < minimum:
         raise InvalidParameterError(f"{name} must be a whole number >= {minimum}, got {value!r}")
     return int(value)
+
+
+def check_number(value: Any, name: str, least: float, *, strict: bool = False) -> None:
+    """Validate a finite real number >= least, or > least if strict."""
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not is_number or not np.isfinite(value) or value < least or (strict and value == least):
+        raise InvalidParameterError(
+            f"{name} must be a finite number {'>' if strict else '>='} {least:g}, got {value!r}"
+        )

@@ -6,13 +6,12 @@ from typing import Any, Self
 from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
 from nearcal.distributions import Distribution
-from nearcal.recalibration._local_sample import Calibration
 
 
 class Recalibrator:
     """Base class: ``__init__`` only stores its arguments, ``fit`` validates them and returns self."""
 
-    calibration_: Calibration
+    n_cal_: int  # set last by every fit
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments by name; ``deep`` is there for scikit-learn's sake."""
@@ -36,7 +35,7 @@ class Recalibrator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _require_fitted(self) -> None:
-        if not hasattr(self, "calibration_"):
+        if not hasattr(self, "n_cal_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(dist_cal, y_cal, ...) first")
 
 

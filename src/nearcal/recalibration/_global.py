@@ -31,7 +31,7 @@ class GlobalRecalibrator(Recalibrator):
     array([1., 1.])
     """
 
-    n_cal_: int
+    calibration_: Calibration
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class GlobalRecalibrator(Recalibrator):
         """Learn from a calibration set; ``space_cal`` is ignored, so that recalibrators are interchangeable."""
         self._check_options()
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
-        self.n_cal_ = len(z)
         self.calibration_ = Calibration(z)
+        self.n_cal_ = len(z)
         return self
 
     def recalibrate(self, dist_new: Distribution, space_new: Any = None) -> Recalibrated:

@@ -2,9 +2,7 @@
 
 from typing import Any, Self
 
-import numpy as np
-
-from nearcal._arrays import as_space, check_choice, check_count
+from nearcal._arrays import as_space, check_choice, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
 from nearcal.neighbors import METRICS, SEARCHES, Metric, NeighborIndex, Search, build_index, check_points
@@ -89,9 +87,9 @@ class LocalRecalibrator(Recalibrator):
     array([ 3., 19.])
     """
 
+    calibration_: Calibration
     index_: NeighborIndex
     space_map_: SpaceMap
-    n_cal_: int
 
     def __init__(
         self,
@@ -147,8 +145,8 @@ class LocalRecalibrator(Recalibrator):
         self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors)
         self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
-        self.n_cal_ = len(z)
         self.calibration_ = Calibration(z)
+        self.n_cal_ = len(z)
         return self
 
     def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:
@@ -212,12 +210,3 @@ class LocalRecalibrator(Recalibrator):
                 f"k must be at most the number of calibration points, {n}, got {self.k}; "
                 "for all points equally weighted use GlobalRecalibrator"
             )
-
-
-def check_number(value: Any, name: str, least: float, *, strict: bool = False) -> None:
-    """Validate a finite real number >= least, or > least if strict."""
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not is_number or not np.isfinite(value) or value < least or (strict and value == least):
-        raise InvalidParameterError(
-            f"{name} must be a finite number {'>' if strict else '>='} {least:g}, got {value!r}"
-        )
