@@ -13,21 +13,24 @@ PACKAGES = ["nearcal", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu"]
 def cost_per_row(run, make_rows, seconds, clock=time.process_time, repeats=3):
     """Return microseconds per row of ``run(rows)``: rows to last ``seconds`` in all, the best repeat counts.
 
-    ``make_rows(m)`` gives m rows. The first runs warm caches and compilers and tell how many rows to take.
+    ``make_rows(m)`` gives m rows. The first runs warm caches and compilers and tell how many rows to take; a method that
+    works in batches shows its speed only on many rows, so at least a thousand are taken where that is affordable.
     """
-    pilot = make_rows(64)
-    run(pilot)
-    start = clock()
-    run(pilot)
-    guess = max(clock() - start, 1e-5) / 64
-    m = int(min(max(seconds / repeats / guess, 32), 20_000))
+    m, cost = 64, None
+    run(make_rows(m))
+    for m in (64, 1024):
+        if cost is None or cost * m < 2 * seconds:
+            rows = make_rows(m)
+            cost = min(_time(run, rows, clock) for _ in range(2)) / m
+    m = int(min(max(seconds / repeats / cost, 32), 20_000))
     rows = make_rows(m)
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        run(rows)
-        times.append(clock() - start)
-    return 1e6 * min(times) / m
+    return 1e6 * min(cost, *(_time(run, rows, clock) / m for _ in range(repeats)))
+
+
+def _time(run, rows, clock):
+    start = clock()
+    run(rows)
+    return max(clock() - start, 1e-6)
 
 
 def save(name, content):
