@@ -30,7 +30,7 @@ def in_chunks(search, data):
 
 
 def kd_tree(data, k, eps, threads):
-    """Reference (a): scipy's cKDTree."""
+    """Search with scipy's cKDTree: reference (a)."""
     from scipy.spatial import cKDTree
 
     tree = cKDTree(data.space)
@@ -38,7 +38,7 @@ def kd_tree(data, k, eps, threads):
 
 
 def faiss_flat(data, k, eps, threads):
-    """Reference (b): faiss, exhaustive search in single precision."""
+    """Search with faiss, exhaustively in single precision: reference (b)."""
     import faiss
 
     faiss.omp_set_num_threads(threads)
@@ -53,7 +53,7 @@ def faiss_flat(data, k, eps, threads):
 
 
 def scikit_learn(data, k, eps, threads):
-    """Reference (c): scikit-learn's NearestNeighbors, algorithm="auto"."""
+    """Search with scikit-learn's NearestNeighbors, algorithm="auto": reference (c)."""
     from sklearn.neighbors import NearestNeighbors
 
     return NearestNeighbors(n_neighbors=k, n_jobs=threads).fit(data.space).kneighbors
@@ -63,7 +63,7 @@ REFERENCES = {"cKDTree + numpy": kd_tree, "faiss flat + numpy": faiss_flat, "sci
 
 
 def knn_regression(data, k, threads):
-    """Reference (d), for context: scikit-learn's k-nearest-neighbour regression alone, a mean without any distribution."""
+    """Predict with scikit-learn's k-nearest-neighbour regression, a mean without distribution: context (d)."""
     from sklearn.neighbors import KNeighborsRegressor
 
     return KNeighborsRegressor(n_neighbors=k, n_jobs=threads).fit(data.space, data.z).predict

@@ -13,8 +13,8 @@ PACKAGES = ["nearcal", "numpy", "scipy", "numba", "scikit-learn", "faiss-cpu"]
 def cost_per_row(run, make_rows, seconds, clock=time.process_time, repeats=3):
     """Return microseconds per row of ``run(rows)``: rows to last ``seconds`` in all, the best repeat counts.
 
-    ``make_rows(m)`` gives m rows. The first runs warm caches and compilers and tell how many rows to take; a method that
-    works in batches shows its speed only on many rows, so at least a thousand are taken where that is affordable.
+    ``make_rows(m)`` gives m rows. The first runs warm caches and compilers and tell how many rows to take; a method
+    that works in batches shows its speed only on many rows, so a thousand are taken where that is affordable.
     """
     m, cost = 64, None
     run(make_rows(m))

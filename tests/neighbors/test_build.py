@@ -14,7 +14,7 @@ from nearcal.neighbors._kdtree import KDTreeIndex
     + [(3, metric, "KDTreeIndex") for metric in ("manhattan", "chebyshev", "cosine")],
 )
 def test_automatic_choice(d, metric, expected):
-    points = np.random.default_rng(0).normal(size=(100, d))
+    points = np.random.default_rng(0).normal(size=(3000, d))
     assert type(build_index(points, metric, "auto", 10)).__name__ == expected
 
 

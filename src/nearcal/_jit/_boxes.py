@@ -22,7 +22,7 @@ SHELLS = 64
 
 
 class Tree(NamedTuple):
-    """Points by leaf, boxes of leaves and of groups of leaves, and cuts: see `_tree.order_points`."""
+    """Points by leaf, boxes of leaves and of groups of leaves, and cuts: see ``_tree.order_points``."""
 
     leaves: np.ndarray  # (n_leaves, d, LEAF); NaN, at no distance, beyond n
     ids: np.ndarray  # (n_leaves * LEAF,) original index
@@ -130,7 +130,7 @@ def query_boxes(tree, queries, k, eps, order, out):
     Best with queries that lie near one another in turn: they find their leaves still in cache.
     """
     n_home = min((k + k // 4 + LEAF - 1) // LEAF, len(tree.leaves))
-    limit, room = (n_home + 1) * LEAF, (2 * n_home + 2) * LEAF
+    limit, room = (n_home + 1) * LEAF, (2 * n_home + 3) * LEAF
     values, ids, scratch = np.empty(room), np.empty(room, np.int32), make_scratch(room)
     near, dist2 = make_near(tree), np.empty(tree.leaves.shape[2])
     shrink = 1.0 / (1.0 + eps) ** 2
@@ -140,10 +140,8 @@ def query_boxes(tree, queries, k, eps, order, out):
         for leaf in range(first, last):
             measure_leaf(tree.leaves, leaf, queries, r, dist2)
             count = append_below(dist2, np.inf, tree.ids, leaf * LEAF, values, ids, count)
-        bound = np.inf
-        if count >= k:  # the last leaf may be nearly empty
-            bound = bound_smallest(values, count, k, scratch)
-            count = keep_below(values, ids, count, bound)
+        bound = bound_smallest(values, count, k, scratch)
+        count = keep_below(values, ids, count, bound)
         size = list_leaves(tree, queries, r, bound * shrink, near)
         _sort_by_shell(near, size, bound * shrink)
         for i in range(size):

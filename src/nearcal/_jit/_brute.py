@@ -1,7 +1,7 @@
-"""Nearest neighbours among all points, for high dimension: a float32 filter, then float64 for what passes.
+"""Nearest neighbours among all points, for high dimension: a filter in integers, then float64 for what passes.
 
 The filter starts from a bound guessed on a sample of the points, and skips blocks whose box is beyond it. Where the
-guess proves too low the row is done again without one: the guess decides the time, never the result.
+guess proves too low the row is done again with a larger one: the guess decides the time, never the result.
 """
 
 from typing import NamedTuple
@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcal._jit._boxes import measure_boxes
-from nearcal._jit._compile import inner, kernel
-from nearcal._jit._filter import BLOCK, PIECE, cut_score, guess_bounds, list_hits, score_pair, shrink_queries
+from nearcal._jit._compile import inlined, inner, kernel
+from nearcal._jit._filter import BLOCK, cut_score, guess_bounds, list_hits, mark_block, shrink_queries
 from nearcal._jit._select import keep_smallest, make_scratch, write_row
+from nearcal._jit._vector import ROWS, sum_squares
 
 MOST_ROWS = 256  # rows that share each block while it is in cache
 MOST_CANDIDATES = 2**20  # of all rows of a batch together
@@ -20,7 +21,8 @@ MOST_CANDIDATES = 2**20  # of all rows of a batch together
 class Batch(NamedTuple):
     """Scratch of a batch of rows."""
 
-    shrunk: np.ndarray  # (rows, d4) float32
+    rounded: np.ndarray  # (rows, 2 * n_pairs) int16, the queries for the filter
+    steps: np.ndarray  # (rows,) float32
     norms: np.ndarray  # (rows,)
     bounds: np.ndarray
     cuts: np.ndarray  # (rows,) float32
@@ -29,15 +31,17 @@ class Batch(NamedTuple):
     counts: np.ndarray  # (rows,) candidates found so far
     values: np.ndarray  # (rows, room) their squared distances
     ids: np.ndarray  # (rows, room)
-    scores: np.ndarray  # (2, BLOCK) float32
-    hits: np.ndarray  # (BLOCK + 1,)
+    passed: np.ndarray  # (ROWS, BLOCK / 64) bits, for one block
+    hits: np.ndarray  # (BLOCK + 3,)
 
 
 @inner
-def _make_batch(rows, room, n_blocks, width):
-    """Scratch for an even number of rows."""
+def make_batch(rows, room, blocks):
+    """Scratch for a number of rows, to be a multiple of ROWS."""
+    n_blocks = blocks.low.shape[2]
     return Batch(
-        np.zeros((rows, width), np.float32),
+        np.zeros((rows, 2 * blocks.strips.shape[1]), np.int16),
+        np.zeros(rows, np.float32),
         np.zeros(rows),
         np.empty(rows),
         np.empty(rows, np.float32),
@@ -46,57 +50,59 @@ def _make_batch(rows, room, n_blocks, width):
         np.empty(rows, np.int64),
         np.empty((rows, room)),
         np.empty((rows, room), np.int32),
-        np.empty((2, BLOCK), np.float32),
-        np.empty(BLOCK + 1, np.int32),
+        np.empty((ROWS, BLOCK // 64), np.uint64),
+        np.empty(BLOCK + 3, np.int32),
     )
 
 
-@inner
+@inlined
 def measure_hits(blocks, hits, size, queries, r, values, ids, row, count):
     """Squared distances from query r of the points that hit, appended to a row of values and ids.
 
-    Each is summed in the order of the columns; two at a time hide the latency of the additions.
+    They go by four, so that hits need room for three more and the row of values too.
     """
-    for i in range(0, size, 2):
-        first, second = hits[i], hits[min(i + 1, size - 1)]
-        sum_first = sum_second = 0.0
-        for j in range(queries.shape[1]):
-            diff = blocks.points[first, j] - queries[r, j]
-            sum_first += diff * diff
-            diff = blocks.points[second, j] - queries[r, j]
-            sum_second += diff * diff
-        values[row, count + i] = sum_first
-        values[row, count + min(i + 1, size - 1)] = sum_second
+    points, stride = blocks.points.ctypes.data, blocks.points.strides[0]
+    query, out = queries.ctypes.data + r * queries.strides[0], values.ctypes.data + row * values.strides[0]
+    d = queries.shape[1]
+    for i in range(size, size + 3):
+        hits[i] = 0
+    for i in range(0, size, 4):
+        a, b, c, e = hits[i], hits[i + 1], hits[i + 2], hits[i + 3]
+        rows = points + a * stride, points + b * stride, points + c * stride, points + e * stride
+        sum_squares(rows[0], rows[1], rows[2], rows[3], query, d // 4, out + 8 * (count + i))
     for i in range(size):
+        for j in range(d - d % 4, d):
+            diff = blocks.points[hits[i], j] - queries[r, j]
+            values[row, count + i] += diff * diff
         ids[row, count + i] = blocks.ids[hits[i]]
 
 
 @inner
 def _filter_batch(blocks, queries, start, stop, k, batch, scratch):
     """Candidates of the rows start..stop: every point within batch.bounds, or at least the k nearest of these."""
-    room = batch.values.shape[1]
-    pieces = batch.scores.reshape(2, BLOCK // PIECE, PIECE)
-    for b in range(len(blocks.tiles)):
+    room = batch.values.shape[1] - 3
+    for b in range(blocks.low.shape[2]):
+        marked = -1
         for row in range(stop - start):
-            if row % 2 == 0 and (batch.reached[b, row] or batch.reached[b, row + 1]):
-                score_pair(blocks.tiles, blocks.half_norms, b, batch.shrunk, row, batch.scores)
             if not batch.reached[b, row]:
                 continue
-            size = list_hits(pieces, row % 2, batch.cuts[row], b * BLOCK, batch.hits)
+            if row // ROWS != marked:
+                marked = row // ROWS
+                mark_block(blocks, b, batch, marked * ROWS)
+            size = list_hits(b, batch, row)
             if size == 0:
                 continue
             if batch.counts[row] + size > room:
                 kth = keep_smallest(batch.values[row], batch.ids[row], batch.counts[row], k, scratch)
                 batch.counts[row] = k
                 batch.cuts[row] = cut_score(batch.norms[row], kth, blocks.scale)
-            measure_hits(
-                blocks, batch.hits, size, queries, start + row, batch.values, batch.ids, row, batch.counts[row]
-            )
-            batch.counts[row] += size
+            count = batch.counts[row]
+            measure_hits(blocks, batch.hits, size, queries, start + row, batch.values, batch.ids, row, count)
+            batch.counts[row] = count + size
 
 
 @inner
-def _mark_reached(blocks, queries, start, stop, eps, batch):
+def mark_reached(blocks, queries, start, stop, eps, batch):
     """Which blocks have a box within each row's bound, or within 1 / (1 + eps) of it."""
     batch.reached[:] = False
     for row in range(stop - start):
@@ -107,16 +113,16 @@ def _mark_reached(blocks, queries, start, stop, eps, batch):
 
 
 @inner
-def _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, lower, scratch, order, out):
-    """K nearest points of the queries start..stop: see `query_blocks`."""
-    shrink_queries(blocks, queries, start, stop, batch.shrunk, batch.norms)
+def _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, scores, lower, scratch, order, out):
+    """K nearest points of the queries start..stop: see ``query_blocks``."""
+    shrink_queries(blocks, queries, start, stop, batch.rounded, batch.steps, batch.norms)
     batch.bounds[:] = np.inf
-    if rank < blocks.sample_half_norms.size:
-        guess_bounds(blocks, batch.shrunk, batch.norms, rank, batch.scores, lower, scratch, batch.bounds)
+    if rank < blocks.sample_steps.size:
+        guess_bounds(blocks, batch, rank, scores, lower, scratch)
     for row in range(stop - start):
         batch.cuts[row] = cut_score(batch.norms[row], batch.bounds[row], blocks.scale)
     batch.counts[:] = 0
-    _mark_reached(blocks, queries, start, stop, eps, batch)
+    mark_reached(blocks, queries, start, stop, eps, batch)
     _filter_batch(blocks, queries, start, stop, k, batch, scratch)
     for row in range(stop - start):
         out.kth[order[start + row]] = -1.0
@@ -136,10 +142,12 @@ def query_blocks(blocks, queries, k, eps, rank, room, order, out):
     The guess is the sample's point of this rank; a rank beyond the sample stands for no guess. A row has room for so
     many candidates, at least k + BLOCK.
     """
-    n_rows, n_sample = len(queries), blocks.sample_half_norms.size
-    n_batch = max(2, min(MOST_ROWS, MOST_CANDIDATES // room, n_rows + 1) // 2 * 2)
-    batch = _make_batch(n_batch, room, len(blocks.tiles), blocks.tiles.shape[1])
-    lower, scratch = np.empty((2, n_sample)), make_scratch(max(room, n_sample))
+    n_rows, n_sample = len(queries), blocks.sample_steps.size
+    n_batch = min(MOST_ROWS, MOST_CANDIDATES // room, n_rows + ROWS - 1)
+    n_batch = max(ROWS, n_batch // ROWS * ROWS)
+    batch = make_batch(n_batch, room + 3, blocks)
+    scores, lower = np.empty((ROWS, n_sample), np.float32), np.empty(n_sample)
+    scratch = make_scratch(max(room, n_sample))
     for start in range(0, n_rows, n_batch):
         stop = min(start + n_batch, n_rows)
-        _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, lower, scratch, order, out)
+        _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, scores, lower, scratch, order, out)

@@ -6,7 +6,11 @@ import numba as nb
 kernel = nb.njit(nogil=True, cache=True, error_model="numpy")
 
 # What only kernels call: without wrappers for Python or an entry of its own in the cache, compiled in half the time.
+# A literal and a variable argument make two versions, hence np.int64(0) in calls.
 inner = nb.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+# Called for every block of points: tuples of arrays are costly to pass.
+inlined = nb.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 # Sums that may run in vector lanes: their order then depends on the length alone, so results stay reproducible.
 reduction = nb.njit(

@@ -112,7 +112,7 @@ def reach_line(x, queries, radius, starts, indptr):
 
 @kernel
 def fill_line(x, ids, queries, starts, indptr, indices, distances):
-    """Points within the radius, counted by `reach_line`."""
+    """Points within the radius, counted by ``reach_line``."""
     for r in range(len(queries)):
         for i in range(indptr[r + 1] - indptr[r]):
             indices[indptr[r] + i] = ids[starts[r] + i]

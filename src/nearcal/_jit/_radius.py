@@ -3,15 +3,16 @@
 import numpy as np
 
 from nearcal._jit._boxes import LEAF, list_leaves, make_near, measure_leaf
-from nearcal._jit._brute import measure_hits
+from nearcal._jit._brute import make_batch, mark_reached, measure_hits
 from nearcal._jit._compile import inner, kernel
-from nearcal._jit._filter import BLOCK, PIECE, cut_score, list_hits, score_pair, shrink_queries
+from nearcal._jit._filter import BLOCK, cut_score, list_hits, mark_block, shrink_queries
 from nearcal._jit._select import append_below
+from nearcal._jit._vector import ROWS
 
 
 @inner
 def _grow(array):
-    """A copy with twice the room."""
+    """Copy an array into twice the room."""
     larger = np.empty(2 * len(array), array.dtype)
     for i in range(len(array)):
         larger[i] = array[i]
@@ -48,19 +49,24 @@ def within_boxes(tree, queries, radius):
 def _collect_pairs(blocks, queries, radius):
     """Row, index and distance of every pair within the radius, block by block."""
     n_rows, zero = len(queries), np.int64(0)
-    shrunk, norms = np.zeros((n_rows + 1, blocks.tiles.shape[1]), np.float32), np.empty(n_rows + 1)
-    shrink_queries(blocks, queries, zero, n_rows, shrunk, norms)
-    scores, hits = np.empty((2, BLOCK), np.float32), np.empty(BLOCK + 1, np.int32)
-    pieces = scores.reshape(2, BLOCK // PIECE, PIECE)
-    squares, ids = np.empty((1, BLOCK)), np.empty((1, BLOCK), np.int32)
+    batch = make_batch((n_rows + ROWS - 1) // ROWS * ROWS, 0, blocks)
+    shrink_queries(blocks, queries, zero, n_rows, batch.rounded, batch.steps, batch.norms)
+    for row in range(n_rows):
+        batch.bounds[row] = _cap(radius)
+        batch.cuts[row] = cut_score(batch.norms[row], _cap(radius), blocks.scale)
+    mark_reached(blocks, queries, zero, n_rows, 0.0, batch)
+    squares, ids = np.empty((1, BLOCK + 3)), np.empty((1, BLOCK), np.int32)
     rows, indices, distances, count = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32), np.empty(BLOCK), 0
-    for b in range(len(blocks.tiles)):
+    for b in range(blocks.low.shape[2]):
+        marked = -1
         for row in range(n_rows):
-            if row % 2 == 0:
-                score_pair(blocks.tiles, blocks.half_norms, b, shrunk, row, scores)
-            cut = cut_score(norms[row], _cap(radius), blocks.scale)
-            size = list_hits(pieces, row % 2, cut, b * BLOCK, hits)
-            measure_hits(blocks, hits, size, queries, row, squares, ids, zero, zero)
+            if not batch.reached[b, row]:
+                continue
+            if row // ROWS != marked:
+                marked = row // ROWS
+                mark_block(blocks, b, batch, marked * ROWS)
+            size = list_hits(b, batch, row)
+            measure_hits(blocks, batch.hits, size, queries, row, squares, ids, zero, zero)
             if count + size >= len(rows):
                 rows, indices, distances = _grow(rows), _grow(indices), _grow(distances)
             for i in range(size):

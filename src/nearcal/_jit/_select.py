@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcal._jit._bits import lowest_bit, mask_below
 from nearcal._jit._compile import inner
+from nearcal._jit._vector import lowest_bit
 
 BINS = 1024
 FEW = 24  # below this an insertion sort is cheaper than another pass
@@ -35,7 +35,7 @@ class Scratch(NamedTuple):
 
 @inner
 def make_scratch(capacity):
-    """Working space to select among up to `capacity` candidates."""
+    """Working space to select among up to ``capacity`` candidates."""
     return Scratch(np.empty(capacity, np.int64), np.empty(capacity, np.int32), np.empty(BINS, np.int32))
 
 
@@ -84,13 +84,26 @@ def bound_smallest(values, size, k, scratch):
     if shift < 0:
         return values[0]
     b = _find_bin(keys, np.int64(0), size, k - 1, low, shift, scratch.bins)
-    return np.int64(_edges(b, low, shift)[1]).view(np.float64)
+    edge = np.int64(_edges(b, low, shift)[1]).view(np.float64)
+    return edge if edge < np.inf else np.inf  # past infinity the bits read NaN
+
+
+@inner
+def _mask_below(values, bound):
+    """Bit i is set where values[i] <= bound, for at most 64 values; never for NaN.
+
+    The comparison vectorises, and only what passes is then touched: far cheaper than a branch for each value.
+    """
+    mask = np.uint64(0)
+    for i in range(len(values)):  # a length the compiler knows would be unrolled instead of vectorised
+        mask |= np.uint64(1) << np.uint64(i) if values[i] <= bound else np.uint64(0)
+    return mask
 
 
 @inner
 def append_below(squares, bound, labels, start, values, ids, count):
-    """Append the squares within the bound and their ids, the labels from `start` on; return the new count."""
-    mask = mask_below(squares, bound)
+    """Append the squares within the bound and their ids, the labels from ``start`` on; return the new count."""
+    mask = _mask_below(squares, bound)
     while mask:
         p = np.int64(lowest_bit(mask))
         values[count] = squares[p]
@@ -114,7 +127,7 @@ def keep_below(values, ids, count, bound):
 
 @inner
 def _split_at(keys, ids, start, stop, first, last, scratch):
-    """Keep, of keys[start:stop], those below `first`, then those in first..last. Return where each part ends."""
+    """Keep, of keys[start:stop], those below ``first``, then those in first..last. Return where each part ends."""
     width = np.uint64(last - first)
     kept = start
     spared = 0
@@ -134,7 +147,7 @@ def _split_at(keys, ids, start, stop, first, last, scratch):
 
 @inner
 def _sort_few(keys, ids, start, stop):
-    """Insertion sort by (key, id)."""
+    """Sort keys[start:stop] by (key, id), by insertion."""
     for i in range(start + 1, stop):
         key, label = keys[i], ids[i]
         j = i
@@ -146,7 +159,7 @@ def _sort_few(keys, ids, start, stop):
 
 @inner
 def keep_lowest_ids(ids, start, stop, need):
-    """Move the `need` smallest of the distinct ids[start:stop] to the front of it, by bisection on the id."""
+    """Move the ``need`` smallest of the distinct ids[start:stop] to the front of it, by bisection on the id."""
     low, high = np.int64(-1), np.int64(2**31 - 1)
     while high - low > 1:
         middle = (low + high) // 2
@@ -166,7 +179,7 @@ def keep_lowest_ids(ids, start, stop, need):
 
 @inner
 def keep_smallest(values, ids, count, k, scratch):
-    """Move the k nearest of `count` candidates to the front, in no order; return the k-th squared distance.
+    """Move the k nearest of ``count`` candidates to the front, in no order; return the k-th squared distance.
 
     Among candidates at exactly the k-th distance the smallest ids win.
     """
@@ -190,7 +203,7 @@ def keep_smallest(values, ids, count, k, scratch):
 
 @inner
 def write_row(values, ids, k, square, out, r):
-    """The first k candidates, and the squared k-th distance, into row r of the output."""
+    """Write the first k candidates and the squared k-th distance as row r of the output."""
     for i in range(k):
         out.indices[r, i] = ids[i]
         out.distances[r, i] = np.sqrt(values[i])

@@ -1,4 +1,4 @@
-"""Balanced kd-tree order: points grouped in full leaves, each leaf a small box in space.
+"""Balanced k-d tree order: points grouped in full leaves, each leaf a small box in space.
 
 Leaves are numbered from left to right and the tree is implicit: the node that spans the leaves start..stop is cut in
 front of leaf (start + stop + 1) // 2. A cut is found by that leaf's number, so two flat arrays hold the whole tree.
@@ -41,11 +41,12 @@ def _median_of_three(a, b, c):
 
 @inner
 def _widest(points, order, start, stop):
-    """Dimension in which the points order[start:stop] spread the most."""
+    """Dimension in which the points order[start:stop] spread the most, by about a thousand of them."""
     best, widest = 0, -1.0
+    step = max((stop - start) // 1000, 1)
     for j in range(points.shape[1]):
         low = high = points[order[start], j]
-        for i in range(start, stop):
+        for i in range(start, stop, step):
             low = min(low, points[order[i], j])
             high = max(high, points[order[i], j])
         if high - low > widest:
@@ -87,7 +88,7 @@ def order_points(points, leaf_size):
 
 @inner
 def find_home(cut_dim, cut_value, queries, r, n_wanted):
-    """Smallest range of at least `n_wanted` leaves whose cell of the tree contains the query."""
+    """Smallest range of at least ``n_wanted`` full leaves, or of all, whose cell of the tree contains the query."""
     first, last = 0, len(cut_dim)
     while last - first >= 2 * n_wanted:
         middle = (first + last + 1) // 2
@@ -95,13 +96,15 @@ def find_home(cut_dim, cut_value, queries, r, n_wanted):
             last = middle
         else:
             first = middle
+    if last == len(cut_dim):  # the last leaf may be short of points
+        first = max(first - 1, 0)
     return first, last
 
 
 @kernel
 def find_leaves(cut_dim, cut_value, queries):
-    """Number of the leaf whose cell contains each query."""
+    """Find the leaf whose cell contains each query."""
     numbers = np.empty(len(queries), np.int32)
     for r in range(len(queries)):
-        numbers[r] = find_home(cut_dim, cut_value, queries, r, np.int64(1))[0]
+        numbers[r] = find_home(cut_dim, cut_value, queries, r, np.int64(1))[1] - 1
     return numbers

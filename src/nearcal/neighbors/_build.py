@@ -1,5 +1,6 @@
 """Choose and build the search structure for a calibration space."""
 
+import math
 from typing import Literal, get_args
 
 from nearcal._arrays import FloatArray
@@ -9,26 +10,26 @@ from nearcal.neighbors._protocol import Metric, NeighborIndex
 Search = Literal["auto", "line", "boxes", "brute", "kdtree", "faiss"]
 SEARCHES: tuple[Search, ...] = get_args(Search)
 
-_MOST_BOX_DIMENSIONS = 5  # measured: see benchmarks/results/benchmarks.md
+_FEW_POINTS = 2048  # too few for the brute force's sample
 _MOST_POINTS = 2**31 - 1  # indices are 32-bit
 
 
-def choose_search(d: int, metric: str) -> Search:
-    """Return the fastest exact search for a space of d dimensions."""
-    if metric != "euclidean":
-        return "kdtree"
+def choose_search(n: int, d: int, k: int, eps: float) -> Search:
+    """Return the fastest exact search of the k nearest of n points in d dimensions, as measured."""
     if d == 1:
         return "line"
-    return "boxes" if d <= _MOST_BOX_DIMENSIONS else "brute"
+    # boxes prune less with each dimension and each neighbour, more with eps and n
+    most = 9 - 2 * math.log10(k) + 3 * eps + (n >= 500_000)
+    return "boxes" if n < _FEW_POINTS or d <= most else "brute"
 
 
-def build_index(points: FloatArray, metric: Metric, search: Search, k: int) -> NeighborIndex:
-    """Build the structure asked for over points of shape (n, d); k is how many neighbours will be asked for."""
+def build_index(points: FloatArray, metric: Metric, search: Search, k: int, eps: float = 0.0) -> NeighborIndex:
+    """Build the structure asked for over points of shape (n, d); k and eps are what will be asked for."""
     n, d = points.shape
     if n > _MOST_POINTS:
         raise InvalidInputError(f"space_cal must have at most {_MOST_POINTS} rows, got {n}; calibrate on a sample")
     if search == "auto":
-        search = choose_search(d, metric)
+        search = choose_search(n, d, k, eps) if metric == "euclidean" else "kdtree"
     if metric != "euclidean" and search != "kdtree":
         raise InvalidParameterError(f'search={search!r} needs metric="euclidean", got {metric!r}; use search="auto"')
     if search == "line" and d != 1:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._jit._boxes import GROUP, LEAF, Tree, query_boxes
 from nearcal._jit._brute import MOST_ROWS, query_blocks
-from nearcal._jit._filter import BLOCK, Blocks, round_off
+from nearcal._jit._filter import BLOCK, Blocks, round_off, shrink_rows
 from nearcal._jit._line import fill_line, query_line, reach_line
 from nearcal._jit._radius import within_blocks, within_boxes
 from nearcal._jit._select import Nearest
 from nearcal._jit._tree import find_leaves, order_points
+from nearcal._jit._vector import STRIP
 from nearcal.neighbors._protocol import Metric, NeighborLists, equal_rows
 
 
@@ -33,12 +34,12 @@ class SortedLine:
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return the k nearest points of each query; ``eps`` saves nothing here and is ignored."""
         out = _empty_nearest(len(points), k)
-        query_line(self.x, self.ids, _as_queries(points), k, out)
+        query_line(self.x, self.ids, _freeze(points), k, out)
         return _as_lists(out)
 
     def within(self, points: FloatArray, radius: float) -> NeighborLists:
         """Return all points at distance <= radius of each query."""
-        queries = _as_queries(points)
+        queries = _freeze(points)
         starts, indptr = np.empty(len(queries), np.int64), np.empty(len(queries) + 1, np.int64)
         reach_line(self.x, queries, radius, starts, indptr)
         indices, distances = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
@@ -82,12 +83,12 @@ class LeafBoxes:
 
     def within(self, points: FloatArray, radius: float) -> NeighborLists:
         """Return all points at distance <= radius of each query."""
-        indptr, indices, distances = within_boxes(self.tree, _as_queries(points), radius)
+        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius)
         return NeighborLists(indptr, indices, distances, np.full(len(points), radius))
 
 
 class BlockedBrute:
-    """All points against all queries through a float32 filter, for high dimension."""
+    """All points against all queries through a filter in 16-bit integers, for high dimension."""
 
     metric: Metric = "euclidean"
 
@@ -97,19 +98,21 @@ class BlockedBrute:
         points = points[order]
         starts = np.arange(0, n, BLOCK)
         centre = points.mean(axis=0)
-        # A power of two scales without rounding; it keeps float32 away from overflow and underflow.
+        # A power of two scales without rounding and keeps the filter's float32 from overflow and underflow.
         spread = max(np.abs(points - centre).max(), 2.0**-500)
         scale = float(2.0 ** -np.ceil(np.log2(spread)))
         n_sample = min(n // 8, 4096) // BLOCK * BLOCK
         sample = points[np.arange(n_sample) * n // max(n_sample, 1)]
-        tiles, half_norms = _make_tiles(points, centre, scale)
-        sample_tiles, sample_half_norms = _make_tiles(sample, centre, scale)
+        strips, steps, half_norms = _make_strips(points, centre, scale)
+        sample_strips, sample_steps, sample_half_norms = _make_strips(sample, centre, scale)
         self.blocks = Blocks(
             points=_freeze(points),
             ids=_freeze(order),
-            tiles=tiles,
+            strips=strips,
+            steps=steps,
             half_norms=half_norms,
-            sample_tiles=sample_tiles,
+            sample_strips=sample_strips,
+            sample_steps=sample_steps,
             sample_half_norms=sample_half_norms,
             low=_freeze(np.minimum.reduceat(points, starts).T[None]),
             high=_freeze(np.maximum.reduceat(points, starts).T[None]),
@@ -121,24 +124,24 @@ class BlockedBrute:
 
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return the k nearest points of each query, each within a factor 1 + eps of the true one of its rank."""
-        n, n_sample = len(self.blocks.points), self.blocks.sample_half_norms.size
-        # Three standard deviations above the share of the sample in the k nearest: one guess in a thousand is too low.
-        share = k * n_sample / n
-        rank = int(share + 3 * share**0.5 + 2)
-        n_expected = rank * n // n_sample if rank < n_sample else 0
-        room = min(n, max(2 * k, 3 * n_expected // 2)) + BLOCK
+        n, n_sample = len(self.blocks.points), self.blocks.sample_steps.size
+        queries, rows = _sort_queries(points, self.blocks)
         out = _empty_nearest(len(points), k)
-        queries, order = _sort_queries(points, self.blocks)
-        query_blocks(self.blocks, queries, k, eps, rank, room, order, out)
-        missed = np.flatnonzero(out.kth < 0)
-        if len(missed) > 0:
-            queries = _as_queries(points)[missed]
-            query_blocks(self.blocks, _freeze(queries), k, eps, n_sample, min(n, 2 * k) + BLOCK, missed, out)
+        # Three standard deviations above the share of the sample in the k nearest: one guess in a thousand is too low.
+        # With eps some of the k nearest are skipped, and farther ones must make up for them.
+        share = k * n_sample / n
+        rank = int((share + 3 * share**0.5 + 2) * (1 + eps / 4))
+        while len(rows) > 0:  # ends at the latest with a rank beyond the sample, which is no guess at all
+            n_expected = rank * n // n_sample if rank < n_sample else 0
+            room = min(n, max(2 * k, 3 * n_expected // 2)) + BLOCK
+            query_blocks(self.blocks, queries, k, eps, rank, room, rows, out)
+            missed = out.kth[rows] < 0
+            queries, rows, rank = _freeze(queries[missed]), rows[missed], 4 * rank
         return _as_lists(out)
 
     def within(self, points: FloatArray, radius: float) -> NeighborLists:
         """Return all points at distance <= radius of each query."""
-        queries = _as_queries(points)
+        queries = _freeze(points)
         parts = [
             within_blocks(self.blocks, queries[start : start + MOST_ROWS], radius)
             for start in range(0, max(len(queries), 1), MOST_ROWS)
@@ -149,13 +152,9 @@ class BlockedBrute:
         return NeighborLists(indptr, indices, distances, np.full(len(points), radius))
 
 
-def _as_queries(points: FloatArray) -> FloatArray:
-    return _freeze(np.asarray(points, dtype=np.float64))
-
-
 def _sort_queries(points: FloatArray, tree: Any) -> tuple[FloatArray, IntArray]:
-    """Queries in the order of the leaves they fall in, and the row each came from."""
-    queries = _as_queries(points)
+    """Sort queries by the leaf they fall in; return them and the row each came from."""
+    queries = _freeze(points)
     order = np.argsort(find_leaves(tree.cut_dim, tree.cut_value, queries), kind="stable")
     return _freeze(queries[order]), order
 
@@ -175,23 +174,22 @@ def _as_lists(found: Nearest) -> NeighborLists:
     return NeighborLists(equal_rows(*found.indices.shape), found.indices.ravel(), found.distances.ravel(), found.kth)
 
 
-def _make_tiles(points: FloatArray, centre: FloatArray, scale: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Points as the filter sees them: tiles and half_norms of ``Blocks``."""
+def _make_strips(points: FloatArray, centre: FloatArray, scale: float) -> tuple[NDArray[Any], ...]:
+    """Points as the filter sees them: strips, steps and half_norms of ``Blocks``."""
     n, d = points.shape
-    n_blocks = -(-n // BLOCK)
-    centred = np.zeros((n_blocks * BLOCK, -(-d // 4) * 4))
-    centred[:n, :d] = (points - centre) * scale
-    tiles = _empty_aligned((n_blocks, centred.shape[1], BLOCK))
-    tiles[:] = centred.reshape(n_blocks, BLOCK, centred.shape[1]).transpose(0, 2, 1)
-    half_norms = _empty_aligned((n_blocks, BLOCK))
-    half_norms.ravel()[:n] = (-0.5 * (1 - round_off(d))) * np.einsum("ij,ij->i", centred[:n], centred[:n])
-    half_norms.ravel()[n:] = -np.inf
-    return _freeze(tiles), _freeze(half_norms)
+    size, n_pairs = -(-n // BLOCK) * BLOCK, -(-d // 2)
+    rounded = np.zeros((size, 2 * n_pairs), np.int16)
+    steps, norms = np.zeros(size, np.float32), np.full(size, np.inf)
+    shrink_rows(_freeze(points), 0, n, _freeze(centre), scale, rounded, steps, norms)
+    half_norms = (-0.5 * (1 - round_off(d)) * norms).astype(np.float32)
+    strips = _empty_aligned((size // STRIP, n_pairs, STRIP, 2))
+    strips[:] = rounded.reshape(size // STRIP, STRIP, n_pairs, 2).transpose(0, 2, 1, 3)
+    return _freeze(strips), _freeze(steps), _freeze(half_norms)
 
 
-def _empty_aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Float32 array that starts on a cache line: vectors that straddle two cost the filter a fifth of its speed."""
-    size = 4 * int(np.prod(shape))
+def _empty_aligned(shape: tuple[int, ...]) -> NDArray[np.int16]:
+    """Array of int16 that starts on a cache line: vectors that straddle two cost the filter a fifth of its speed."""
+    size = 2 * int(np.prod(shape))
     raw = np.empty(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    return raw[start : start + size].view(np.float32).reshape(shape)
+    return raw[start : start + size].view(np.int16).reshape(shape)

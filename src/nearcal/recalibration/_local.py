@@ -142,7 +142,7 @@ class LocalRecalibrator(Recalibrator):
         points = space_map(space)
         check_points(points, self.metric, "space_cal")
         # the last step that can fail: nothing is set before
-        self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors)
+        self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors, self.eps)
         self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
         self.calibration_ = Calibration(z)
