@@ -4,8 +4,6 @@ Predictive distributions are frozen batches, one distribution a row; recalibrato
 set and return recalibrated distributions.
 """
 
-from importlib.metadata import version as _version
-
 from nearcal import diagnostics, scores
 from nearcal._errors import (
     InvalidInputError,
@@ -48,7 +46,7 @@ from nearcal.recalibration import (
     WeightedSample,
 )
 
-__version__ = _version("nearcal")
+__version__ = "0.1.0"
 
 __all__ = [
     "ConformalDistribution",
