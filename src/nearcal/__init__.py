@@ -6,7 +6,7 @@ set and return recalibrated distributions.
 
 from importlib.metadata import version as _version
 
-from nearcal import diagnostics, scores
+from nearcal import diagnostics, plots, scores
 from nearcal._errors import (
     InvalidInputError,
     InvalidParameterError,
@@ -87,5 +87,6 @@ __all__ = [
     "evaluate",
     "from_scipy",
     "from_torch",
+    "plots",
     "scores",
 ]
