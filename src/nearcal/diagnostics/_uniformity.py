@@ -57,9 +57,10 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS,
     values on n others is one of two samples: the variance of their empirical cdf is 1 + n/m times that of uniform
     values. Without ``n_cal`` such a test rejects too often: at n = m, a perfect model after global or local
     recalibration is rejected at 5% in 17% (Frosini), 22% (Anderson-Darling) to 29% (Kolmogorov-Smirnov) of cases, at
-    n = m/4 still in some 8%. With it, n is replaced by n m / (n + m), the limit law of two samples, and those rates are
-    3% to 5%. That is for calibration and test rows from one population, and for neighbourhoods that tell no more about
-    one row than about another; the smoothing bias of a too wide neighbourhood is not allowed for, and should be found.
+    n = m/4 still in 10%, at n = 4m in 50% to 80%. With it, n is replaced by n m / (n + m), as in the limit law of two
+    samples, and those rates are 2% to 6%. That is for calibration and test rows from one population, and for
+    neighbourhoods that tell no more about one row than about another. The smoothing bias of a too wide neighbourhood
+    is not allowed for: that is what the test is to find.
 
     References
     ----------

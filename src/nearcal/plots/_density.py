@@ -49,6 +49,7 @@ def predictive_density(
     if observed is not None:
         ax.axvline(observed, color=REFERENCE, linewidth=1, linestyle=":", label="observed")
     ax.set(xlabel="Response", ylabel="Predictive density")
+    ax.ticklabel_format(axis="y", style="sci", scilimits=(-2, 4))
     ax.set_ylim(bottom=0)
     add_legend(ax)
     return ax

@@ -7,7 +7,7 @@ import numpy as np
 from nearcal._arrays import FloatArray
 from nearcal._table import Table
 from nearcal.plots._drawing import Tables, add_legend, as_axes, as_named
-from nearcal.plots._style import BAND, REFERENCE, style
+from nearcal.plots._style import BAND, BAND_EDGE, BAND_NAME, REFERENCE, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,11 +94,12 @@ def local_pit_histograms(table: Tables, ax: "Axes | None" = None, *, labels: Any
 
 def _draw_region(ax: "Axes", named: dict[str, Table], region: Any, shift: float, *, is_first: bool) -> None:
     parts = [_select(table, region, shift) for table in named.values()]
-    _draw_bands(ax, parts, name="chance" if is_first else "")
+    _draw_bands(ax, parts, named=is_first)
     for index, (name, part) in enumerate(zip(named, parts, strict=True)):
         label = name if is_first else ""
         _draw_histogram(ax, part["left"], part["right"], part["density"], index, label, filled=len(named) == 1)
-    ax.axvline(shift - _GAP / 2, color=BAND, linewidth=0.5) if not is_first else None
+    if not is_first:
+        ax.axvline(shift - _GAP / 2, color=BAND, linewidth=0.5)
 
 
 def _select(table: Table, region: Any, shift: float) -> Table:
@@ -108,11 +109,14 @@ def _select(table: Table, region: Any, shift: float) -> Table:
     return Table({**columns, "left": columns["left"] + shift, "right": columns["right"] + shift})
 
 
-def _draw_bands(ax: "Axes", tables: list[Table], name: str = "chance") -> None:
+def _draw_bands(ax: "Axes", tables: list[Table], *, named: bool = True) -> None:
     """Draw the bands, one where all are the same."""
-    for lower, upper in dict.fromkeys((float(t["lower"][0]), float(t["upper"][0])) for t in tables):
-        ends = [tables[0]["left"][0], tables[0]["right"][-1]]
-        ax.fill_between(ends, lower, upper, color=BAND, linewidth=0, zorder=0.5, label=f"_{name}")
+    ends = [tables[0]["left"][0], tables[0]["right"][-1]]
+    looks: dict[str, Any] = {"facecolor": BAND, "edgecolor": BAND_EDGE, "linewidth": 0.8}
+    bands = dict.fromkeys((float(table["lower"][0]), float(table["upper"][0])) for table in tables)
+    for place, (lower, upper) in enumerate(bands):
+        label = BAND_NAME if named and place == 0 else "_band"
+        ax.fill_between(ends, lower, upper, zorder=0.5, label=label, **looks)
 
 
 def _draw_histogram(

@@ -9,12 +9,13 @@ from nearcal.plots._style import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 _DODGE = 4.0  # points between the bars of two methods at the same x
 
 
 def prediction_intervals(table: Tables, ax: "Axes | None" = None, *, kind: Literal["bars", "band"] = "bars") -> "Axes":
-    """Draw prediction intervals and observations: dots where covered, crosses where missed.
+    """Draw prediction intervals and observations.
 
     Parameters
     ----------
@@ -23,8 +24,9 @@ def prediction_intervals(table: Tables, ax: "Axes | None" = None, *, kind: Liter
     ax : matplotlib.axes.Axes, optional
         Where to draw; None makes a figure one column wide.
     kind : {"bars", "band"}
-        A bar a row, good for some fifty rows, several methods side by side; or lines through the ends of the intervals,
-        good for many rows along a feature, over the observations of the first method.
+        A bar a row, good for some fifty rows, methods side by side, with observations as dots where they are covered
+        and crosses where they are missed; or lines through the ends of the intervals over all observations, good for
+        many rows along a feature.
 
     Returns
     -------
@@ -40,29 +42,32 @@ def prediction_intervals(table: Tables, ax: "Axes | None" = None, *, kind: Liter
     named = as_named(table, ("x", "lower", "median", "upper", "y", "covered"), "diagnostics.prediction_intervals")
     check_choice(kind, ("bars", "band"), "kind")
     ax = as_axes(ax)
-    if kind == "band":
-        _draw_observations(ax, next(iter(named.values())), color="0.55", size=2)
     for index, (name, one) in enumerate(named.items()):
         if kind == "band":
             _draw_band(ax, one, index, name)
         else:
-            _draw_bars(ax, one, index, name, shift=(index - (len(named) - 1) / 2) * _DODGE)
+            _draw_bars(ax, one, index, name, last=len(named) - 1)
+    if kind == "band":
+        first = next(iter(named.values()))
+        ax.plot(first["x"], first["y"], ".", color="0.6", markersize=2, zorder=1, label="observed")
     ax.set(xlabel="x", ylabel="Response")
     add_legend(ax)
     return ax
 
 
-def _draw_bars(ax: "Axes", table: Table, index: int, name: str, shift: float) -> None:
+def _draw_bars(ax: "Axes", table: Table, index: int, name: str, last: int) -> None:
     from matplotlib.transforms import offset_copy
 
     look = style(index)
-    moved = offset_copy(
-        ax.transData, fig=ax.get_figure(root=True), x=shift, units="points"
-    )  # the data stay what they are
-    looks: dict[str, Any] = {"color": look.color, "transform": moved}
-    ax.vlines(table["x"], table["lower"], table["upper"], linestyle=look.line, linewidth=1.3, label=name, **looks)
-    ax.plot(table["x"], table["median"], "_", markersize=4, **looks)
-    _draw_observations(ax, table, color="black", size=4, transform=moved, is_first=index == 0)
+    looks: dict[str, Any] = {"color": look.color, "linestyle": look.line, "linewidth": 1.3, "label": name or "_bars"}
+    bars = ax.vlines(table["x"], table["lower"], table["upper"], **looks)
+    medians = ax.plot(table["x"], table["median"], "_", color=look.color, markersize=5)
+    observed = _draw_observations(ax, table, named=index == last)
+    # moved on the page only, and after the axes have seen where the data are
+    figure: Any = ax.figure
+    moved = offset_copy(ax.transData, fig=figure, x=(index - last / 2) * _DODGE, units="points")
+    for artist in (bars, *medians, *observed):
+        artist.set_transform(moved)
 
 
 def _draw_band(ax: "Axes", table: Table, index: int, name: str) -> None:
@@ -72,10 +77,9 @@ def _draw_band(ax: "Axes", table: Table, index: int, name: str) -> None:
         ax.plot(table["x"], table[column], color=look.color, linestyle=look.line, linewidth=1.3, label=label)
 
 
-def _draw_observations(
-    ax: "Axes", table: Table, color: str, size: float, *, is_first: bool = True, **options: Any
-) -> None:
-    covered = table["covered"]
+def _draw_observations(ax: "Axes", table: Table, *, named: bool) -> list["Line2D"]:
+    lines, covered = [], table["covered"]
     for rows, marker, label in ((covered, ".", "covered"), (~covered, "x", "missed")):
-        shown = label if is_first else f"_{label}"
-        ax.plot(table["x"][rows], table["y"][rows], marker, color=color, markersize=size, label=shown, **options)
+        shown = label if named else f"_{label}"
+        lines += ax.plot(table["x"][rows], table["y"][rows], marker, color="black", markersize=4, label=shown)
+    return lines

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nearcal.plots._drawing import Tables, add_legend, as_axes, as_named
-from nearcal.plots._style import BAND, REFERENCE, style
+from nearcal.plots._style import BAND, BAND_EDGE, BAND_NAME, REFERENCE, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,9 +37,11 @@ def pit_ecdf(table: Tables, ax: "Axes | None" = None, *, difference: bool = True
     named = as_named(table, ("u", "ecdf", "lower", "upper"), "diagnostics.pit_ecdf")
     ax = as_axes(ax)
     bands = {(*one["u"], *one["lower"], *one["upper"]): one for one in named.values()}
-    for one in bands.values():
-        base = one["u"] if difference else 0.0
-        ax.fill_between(one["u"], one["lower"] - base, one["upper"] - base, color=BAND, linewidth=0, zorder=0.5)
+    looks: dict[str, Any] = {"facecolor": BAND, "edgecolor": BAND_EDGE, "linewidth": 0.8}
+    for place, one in enumerate(bands.values()):
+        base, label = one["u"] if difference else 0.0, "_band" if place else BAND_NAME
+        lower, upper = one["lower"] - base, one["upper"] - base
+        ax.fill_between(one["u"], lower, upper, zorder=0.5, label=label, **looks)
     for index, (name, one) in enumerate(named.items()):
         look, base = style(index), one["u"] if difference else 0.0
         ax.plot(one["u"], one["ecdf"] - base, color=look.color, linestyle=look.line, label=name or "_ecdf")
@@ -79,14 +81,9 @@ def reliability(
     ax.plot([0, 1], [0, 1], color=REFERENCE, linewidth=0.8, linestyle=":")
     for index, (name, one) in enumerate(named.items()):
         look, bars = style(index), np.stack([one["observed"] - one["lower"], one["upper"] - one["observed"]])
-        looks: dict[str, Any] = {
-            "color": look.color,
-            "linestyle": look.line,
-            "marker": look.marker,
-            "markersize": 4,
-            "linewidth": 1,
-        }
-        ax.errorbar(one["level"], one["observed"], bars, **looks, markerfacecolor="white", label=name or "_shares")
+        looks: dict[str, Any] = {"color": look.color, "linestyle": look.line, "linewidth": 1, "marker": look.marker}
+        looks |= {"markersize": 4, "markerfacecolor": "white", "label": name or "_shares"}
+        ax.errorbar(one["level"], one["observed"], bars, **looks)
     words = {"quantile": ("level of the quantile", "share below"), "interval": ("coverage", "coverage")}[kind]
     ax.set(xlabel=f"Nominal {words[0]}", ylabel=f"Observed {words[1]}", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     add_legend(ax)

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearcal._table import Table
-from nearcal.plots._drawing import as_axes, require_columns
+from nearcal.plots._drawing import add_legend, as_axes, require_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLUMNS = ("left_0", "right_0", "left_1", "right_1", "coverage", "finding")
-_SIGNS = {"under": ("v", "covers too little"), "over": ("^", "covers too much")}
+_SIGNS = {"under": ("v", "too little"), "over": ("^", "too much")}
 
 
 def coverage_map(table: Table, ax: "Axes | None" = None, *, limits: Any = None, colorbar: bool = True) -> "Axes":
@@ -54,7 +54,8 @@ def coverage_map(table: Table, ax: "Axes | None" = None, *, limits: Any = None, 
     if colorbar and ax.figure is not None:
         ax.figure.colorbar(cells, ax=ax, label="Coverage")
     if (table["finding"] != "ok").any():
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize="small")
+        place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
+        add_legend(ax, **place, handletextpad=0.1, columnspacing=0.8, borderpad=0.1)
     return ax
 
 

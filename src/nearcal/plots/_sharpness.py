@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "width": "Mean width of the intervals",
     "pce": "Probabilistic calibration error",
-    "regional_coverage_error": "Mean |coverage - nominal| by region",
+    "regional_coverage_error": "Regional coverage error",
     "crps": "CRPS",
     "interval_score": "Interval score",
 }
@@ -57,13 +57,7 @@ def sharpness(
     across, up = (_select(table, metric) for metric in (x, y))
     for index, method in enumerate(across):
         look, (value_x, error_x), (value_y, error_y) = style(index), across[method], up[method]
-        looks: dict[str, Any] = {
-            "color": look.color,
-            "marker": look.marker,
-            "markersize": 6,
-            "linestyle": "none",
-            "linewidth": 1,
-        }
+        looks: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": 6, "linestyle": "none"}
         ax.errorbar(value_x, value_y, error_y, error_x, **looks, markerfacecolor="white", label=method)
     if floor is not None:
         ax.axhline(floor, color=REFERENCE, linewidth=0.8, linestyle=":", label="perfect forecast")

@@ -8,7 +8,8 @@ _LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 REFERENCE = "0.35"  # the grey of what a perfect forecast would show
-BAND = "0.85"  # the grey of the range that chance explains
+BAND = "0.85"  # the grey of the range that chance explains, and of its edge
+BAND_EDGE = "0.6"
 BAND_NAME = "if calibrated"
 COLUMN_WIDTH = (3.5, 2.7)  # inches: one column of a two-column page
 
