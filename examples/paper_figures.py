@@ -43,7 +43,7 @@ def prepare(n, seed):
 
 def draw_figure_1(x, y, linear, model):
     """Draw the six panels on the linear model."""
-    figure, axes = plt.subplots(2, 3, figsize=(7.2, 4.6), layout="constrained")
+    figure, axes = plt.subplots(2, 3, figsize=(7.8, 4.8), layout="constrained")
     (a, b, c), (d, e, f) = axes
     point = model(np.array([HIGHLIGHTED[0]]))
     draw_data(a, x, y, point)
@@ -58,7 +58,8 @@ def draw_figure_1(x, y, linear, model):
         f"x ≈ {center:g}": nc.diagnostics.pit_histogram(p[rows])
         for center, rows in zip(NEIGHBORHOODS, regions.rows, strict=True)
     }
-    nc.plots.pit_histogram(tables, f)
+    nc.plots.pit_histogram(tables, f).set_ylim(0, 5.4)  # room for the legend
+    f.legend(loc="upper left", frameon=False, fontsize="small")
     titles = ["Data", "Mean functions", "Predictive density", "Global histogram", "Neighbourhoods", "Local histograms"]
     name_panels(axes.flat, titles)
     return figure
@@ -96,9 +97,9 @@ def shade_pit(ax, point):
     y = HIGHLIGHTED[1]
     below = np.linspace(point.ppf(0.001)[0], y, 200)
     ax.fill_between(below, point.pdf(below[np.newaxis])[0], color=COLORS[0], alpha=0.25, linewidth=0)
-    ax.text(0.03, 0.95, f"PIT = {point.cdf(y)[0]:.3f}", transform=ax.transAxes, va="top", fontsize="small")
+    ax.text(point.mean()[0], 2e-4, f"PIT =\n{point.cdf(y)[0]:.4f}", ha="center", fontsize="small")
     ax.get_legend().remove()
-    ax.set(xlabel="y")
+    ax.set(xlabel="y", yticks=[])
 
 
 def draw_neighborhoods(ax, x, y, regions):
