@@ -67,7 +67,7 @@ def draw_figure_1(x, y, linear, model):
 
 def draw_data(ax, x, y, point):
     """Draw observations, and the predictive density of the highlighted one on its side."""
-    ax.plot(x[:SHOWN], y[:SHOWN], ".", color="0.6", **SMALL)
+    ax.plot(x[:SHOWN], y[:SHOWN], ".", color="0.8", **SMALL)
     draw_sideways(ax, point)
     ax.plot(*HIGHLIGHTED, "o", color="black", markersize=5)
     ax.set(xlabel="x", ylabel="y")

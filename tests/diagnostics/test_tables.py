@@ -148,7 +148,7 @@ def test_intervals_are_sorted_and_judged():
 
 def test_cramer_von_mises_limit_against_scipy():
     # the limit's 10%, 5% and 1% points; python -c "from scipy.stats._hypotests import _cdf_cvm_inf as f;
-    # print(1 - f(0.34730), 1 - f(0.46136), 1 - f(0.74346))" prints 0.100003 0.0500004 0.00999996 with scipy 1.16
+    # print(1 - f(0.34730), 1 - f(0.46136), 1 - f(0.74346))" prints 0.100003 0.0500004 0.00999996 with scipy 1.17
     found = [cramer_von_mises_sf(x) for x in (0.34730, 0.46136, 0.74346)]
     np.testing.assert_allclose(found, [0.1, 0.05, 0.01], rtol=1e-4)
     assert cramer_von_mises_sf(0.001) == 1.0
