@@ -4,7 +4,7 @@ Predictive distributions are frozen batches, one distribution a row; recalibrato
 set and return recalibrated distributions.
 """
 
-from nearcal import diagnostics, scores
+from nearcal import diagnostics, plots, scores
 from nearcal._errors import (
     InvalidInputError,
     InvalidParameterError,
@@ -85,5 +85,6 @@ __all__ = [
     "evaluate",
     "from_scipy",
     "from_torch",
+    "plots",
     "scores",
 ]

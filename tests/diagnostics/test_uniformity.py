@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.diagnostics._null_distributions import anderson_darling_sf, frosini_sf
+from nearcal.diagnostics._null_distributions import anderson_darling_sf, cramer_von_mises_sf, frosini_sf
 from nearcal.diagnostics._uniformity import UNIFORMITY_TESTS, run_test
 
 TESTS = list(UNIFORMITY_TESTS)
@@ -78,6 +78,68 @@ def test_size_under_the_null(name, n):
     # central 99.9% range of a binomial(2000, 0.05) count
     low, high = stats.binom.interval(0.999, 2000, 0.05)
     assert low <= np.sum(rejected) <= high
+
+
+def ranks_among(cal, new, rng):
+    """Return PIT values after global recalibration on cal: new ranked among cal and itself, ties broken at random."""
+    return np.sort((np.searchsorted(np.sort(cal), new) + rng.uniform(size=len(new))) / (len(cal) + 1))
+
+
+def test_ranks_are_what_global_recalibration_gives():
+    rng = np.random.default_rng(5)
+    cal, new = rng.normal(size=30), rng.normal(size=20)
+    out = nc.GlobalRecalibrator().fit(nc.Normal(np.zeros(30), 1.0), cal).recalibrate(nc.Normal(np.zeros(20), 1.0))
+    low, high = np.searchsorted(np.sort(cal), new) / 31, (np.searchsorted(np.sort(cal), new) + 1) / 31
+    p = nc.diagnostics.pit(out, new, rng=1)
+    assert ((low - 1e-9 <= p) & (p <= high + 1e-9)).all()
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_calibration_sample_is_allowed_for(name):
+    rng = np.random.default_rng(6)
+    samples = [ranks_among(rng.uniform(size=300), rng.uniform(size=300), rng) for _ in range(600)]
+    naive = np.mean([run_test(name, p).p_value < 0.05 for p in samples])
+    honest = np.mean([run_test(name, p, 0.5).p_value < 0.05 for p in samples])
+    assert naive > 0.12
+    # three and a half binomial standard errors; the statistics move in steps of 1/300, which makes them a bit cautious
+    assert 0.02 < honest < 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / 600)
+
+
+def test_n_cal_shrinks_what_the_sample_is_worth():
+    p = np.random.default_rng(7).uniform(size=90) ** 1.3
+    table = nc.diagnostics.uniformity_tests(p, n_cal=30)  # worth 90 · 30 / 120 = 22.5, so a quarter
+    plain = nc.diagnostics.uniformity_tests(p)
+    np.testing.assert_array_equal(table["statistic"], plain["statistic"])
+    assert (table["p_value"] > plain["p_value"]).all()
+    statistic = dict(zip(plain["test"], plain["statistic"], strict=True))
+    expected = [
+        stats.kstwo.sf(statistic["kolmogorov-smirnov"], 22),
+        cramer_von_mises_sf(statistic["cramer-von-mises"] / 4),
+        anderson_darling_sf(statistic["anderson-darling"] / 4),
+        frosini_sf(statistic["frosini"] / 2),
+    ]
+    np.testing.assert_allclose(table["p_value"], expected, rtol=1e-12)
+    assert set(table["method"]) == {"asymptotic, two samples"}
+    with pytest.raises(nc.InvalidParameterError, match="n_cal must be a whole number >= 1, got 0"):
+        nc.diagnostics.uniformity_tests(p, n_cal=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TESTS)
+def test_size_after_local_recalibration(name):
+    rejected = []
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        (x_cal, x), (y_cal, y) = rng.uniform(size=(2, 400)), rng.normal(size=(2, 400))
+        right = nc.Normal(np.zeros(400), 1.0)
+        out = nc.LocalRecalibrator(k=50).fit(right, y_cal, x_cal).recalibrate(right, x)
+        p = nc.diagnostics.pit(out, y, rng=seed)
+        near = np.sort(p[x < 0.25])  # the region's share of the calibration set is its share of the rows
+        rejected.append([run_test(name, np.sort(p), 0.5).p_value < 0.05, run_test(name, near, 0.5).p_value < 0.05])
+    overall, region = np.mean(rejected, axis=0)
+    bound = 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / 500)
+    assert overall < bound
+    assert region < bound
 
 
 def test_extremes_and_bad_values():

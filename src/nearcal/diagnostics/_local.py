@@ -9,7 +9,7 @@ from nearcal._table import Table
 from nearcal.diagnostics._multiplicity import Correction, adjust
 from nearcal.diagnostics._pit import is_covered, pit
 from nearcal.diagnostics._regions import Regions, as_regions
-from nearcal.diagnostics._uniformity import UNIFORMITY_TESTS, UniformityTest, run_test
+from nearcal.diagnostics._uniformity import UNIFORMITY_TESTS, UniformityTest, independent_share, run_test
 from nearcal.distributions import Distribution
 from nearcal.distributions._base import Seed
 from nearcal.recalibration._base import require_distribution
@@ -28,6 +28,7 @@ def local_calibration(
     test: UniformityTest = "frosini",
     correction: Correction = "fdr",
     coverage: float = 0.95,
+    n_cal: int | None = None,
     rng: Seed = 0,
 ) -> Table:
     """Test calibration in every region, and say how it fails.
@@ -50,6 +51,9 @@ def local_calibration(
         error rate (Holm), or not.
     coverage : float
         Nominal coverage of the intervals whose coverage is shown.
+    n_cal : int, optional
+        Number of calibration observations in all, as in :func:`uniformity_tests`; a region is taken to hold the same
+        share of them as of the rows, which is cautious where neighbourhoods reach beyond the region.
     rng : int, numpy.random.Generator or None
         Seed or generator for clusters and randomised PIT values.
 
@@ -77,7 +81,8 @@ def local_calibration(
     found = as_regions(regions, space, len(dist), generator)
     values, z = pit(dist, response, generator), dist.z(response)
     covered = is_covered(dist, response, coverage)
-    outcomes = [run_test(test, np.sort(values[rows])) for rows in found.rows]
+    share = independent_share(len(dist), n_cal)
+    outcomes = [run_test(test, np.sort(values[rows]), share) for rows in found.rows]
     p_adjusted = adjust(np.array([outcome.p_value for outcome in outcomes]), correction)
     return Table(
         {

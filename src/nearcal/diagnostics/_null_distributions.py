@@ -1,5 +1,6 @@
-"""Null distributions of uniformity statistics that scipy does not have: Anderson-Darling and Frosini."""
+"""Null distributions of uniformity statistics that scipy does not have: limits for large samples."""
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -27,14 +28,29 @@ def anderson_darling_sf(statistic: float) -> float:
     """
     if statistic < 0.05:
         return 1.0
-    k = np.arange(1, _PAIRS + 1)
-    first, last = 2.0 * k * (2 * k - 1), 2.0 * k * (2 * k + 1)
+    j = np.arange(1.0, 2 * _PAIRS + 1)
+    return _smirnov_sf(statistic, j * (j + 1), lambda u: np.cos(np.pi / 2 * np.sqrt(1 + 4 * u)) / (np.pi * u))
+
+
+def cramer_von_mises_sf(statistic: float) -> float:
+    """Return P(W² > statistic) in the limit of large n, accurate far into the tail.
+
+    The limit is Σ χ²_j / (j π)², whose determinant is D(u) = sin(√u) / √u; see :func:`anderson_darling_sf`.
+    """
+    if statistic < 0.01:
+        return 1.0
+    j = np.arange(1.0, 2 * _PAIRS + 1)
+    return _smirnov_sf(statistic, (j * np.pi) ** 2, lambda u: np.sin(np.sqrt(u)) / np.sqrt(u))
+
+
+def _smirnov_sf(statistic: float, zeros: FloatArray, determinant: Callable[[FloatArray], FloatArray]) -> float:
+    """Return the tail of Σ χ²_j / zeros_j by Smirnov's formula."""
+    first, last, k = zeros[::2], zeros[1::2], np.arange(1, len(zeros) // 2 + 1)
     angle, weights = _right_angle_rule()
     # u = middle + half · sin(angle) takes the inverse square roots at both ends away
     half = ((last - first) / 2)[:, np.newaxis]
     u = ((first + last) / 2)[:, np.newaxis] + half * np.sin(angle)
-    determinant = np.abs(np.cos(np.pi / 2 * np.sqrt(1 + 4 * u))) / (np.pi * u)
-    integrals = (np.exp(-u * statistic / 2) * half * np.cos(angle) / (u * np.sqrt(determinant))) @ weights
+    integrals = (np.exp(-u * statistic / 2) * half * np.cos(angle) / (u * np.sqrt(np.abs(determinant(u))))) @ weights
     return float(np.clip(np.sum(np.where(k % 2 == 1, integrals, -integrals)) / np.pi, 0.0, 1.0))
 
 

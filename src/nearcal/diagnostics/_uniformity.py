@@ -5,10 +5,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, as_float_array, check_choice, require_finite
+from nearcal._arrays import FloatArray, as_float_array, check_choice, check_count, require_finite
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
-from nearcal.diagnostics._null_distributions import anderson_darling_sf, frosini_sf
+from nearcal.diagnostics._null_distributions import anderson_darling_sf, cramer_von_mises_sf, frosini_sf
 
 UniformityTest = Literal["kolmogorov-smirnov", "cramer-von-mises", "anderson-darling", "frosini"]
 UNIFORMITY_TESTS: tuple[UniformityTest, ...] = get_args(UniformityTest)
@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
     p_value: float
 
 
-def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS) -> Table:
+def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS, *, n_cal: int | None = None) -> Table:
     """Test whether PIT values are uniform on (0, 1).
 
     With U_(i) the sorted values, i = 1, …, n:
@@ -37,6 +37,9 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS)
         PIT values of independent observations, in [0, 1].
     tests : sequence of str
         Names of the tests.
+    n_cal : int, optional
+        Number m of calibration observations the predictive distributions were recalibrated on; p-values then allow
+        for their sampling error. None takes the distributions as known.
 
     Returns
     -------
@@ -50,10 +53,14 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS)
     Faraway, 1996), both by scipy. The other two are limits, good from some twenty values on: critical values at 5% are
     2.492 and 0.582.
 
-    All p-values take the predictive distributions as given. Recalibrated ones carry the sampling error of the
-    calibration set: tested on n observations after calibration on m, statistics are inflated as if by a factor
-    1 + n/m in the variance, so that a test set as large as the calibration set rejects too often. Test on n well
-    below m.
+    A recalibrated distribution carries the sampling error of its m calibration observations, and a test of its PIT
+    values on n others is one of two samples: the variance of their empirical cdf is 1 + n/m times that of uniform
+    values. Without ``n_cal`` such a test rejects too often: at n = m, a perfect model after global or local
+    recalibration is rejected at 5% in 17% (Frosini), 22% (Anderson-Darling) to 29% (Kolmogorov-Smirnov) of cases, at
+    n = m/4 still in 10%, at n = 4m in 50% to 80%. With it, n is replaced by n m / (n + m), as in the limit law of two
+    samples, and those rates are 2% to 6%. That is for calibration and test rows from one population, and for
+    neighbourhoods that tell no more about one row than about another. The smoothing bias of a too wide neighbourhood
+    is not allowed for: that is what the test is to find.
 
     References
     ----------
@@ -72,15 +79,21 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS)
     values = as_pit(p)
     for name in tests:
         check_choice(name, UNIFORMITY_TESTS, "tests")
-    outcomes = [run_test(name, values) for name in tests]
+    share = independent_share(len(values), n_cal)
+    outcomes = [run_test(name, values, share) for name in tests]
     return Table(
         {
             "test": list(tests),
             "statistic": [outcome.statistic for outcome in outcomes],
             "p_value": [outcome.p_value for outcome in outcomes],
-            "method": [_METHODS[name] for name in tests],
+            "method": [_METHODS[name] if n_cal is None else "asymptotic, two samples" for name in tests],
         }
     )
+
+
+def independent_share(n: int, n_cal: int | None) -> float:
+    """Return the share m / (n + m) of n observations that a comparison with m calibration observations is worth."""
+    return 1.0 if n_cal is None else check_count(n_cal, "n_cal") / (n + n_cal)
 
 
 def as_pit(p: Any) -> FloatArray:
@@ -96,45 +109,46 @@ def as_pit(p: Any) -> FloatArray:
     return np.sort(array)
 
 
-def run_test(name: str, p: FloatArray) -> Outcome:
-    """Run one test on sorted PIT values."""
-    return _RUNNERS[name](p)
+def run_test(name: str, p: FloatArray, share: float = 1.0) -> Outcome:
+    """Run one test on sorted PIT values that are worth only a share of as many independent uniform ones."""
+    return _RUNNERS[name](p, share)
 
 
 def _midpoints(n: int) -> FloatArray:
     return (np.arange(n) + 0.5) / n
 
 
-def _kolmogorov_smirnov(p: FloatArray) -> Outcome:
+def _kolmogorov_smirnov(p: FloatArray, share: float) -> Outcome:
     from scipy.stats import kstwo
 
     statistic = float(np.max(np.abs(p - _midpoints(len(p)))) + 0.5 / len(p))
-    return Outcome(statistic, float(kstwo.sf(statistic, len(p))))
+    return Outcome(statistic, float(kstwo.sf(statistic, max(1, round(len(p) * share)))))
 
 
-def _cramer_von_mises(p: FloatArray) -> Outcome:
+def _cramer_von_mises(p: FloatArray, share: float) -> Outcome:
     from scipy.stats import cramervonmises, uniform
 
     if len(p) == 1:  # scipy wants two; W² = 1/12 + (U - ½)²
         return Outcome(float(1 / 12 + (p[0] - 0.5) ** 2), float(1 - 2 * abs(p[0] - 0.5)))
     found = cramervonmises(p, uniform.cdf)
-    return Outcome(float(found.statistic), float(found.pvalue))
+    p_value = found.pvalue if share == 1 else cramer_von_mises_sf(found.statistic * share)
+    return Outcome(float(found.statistic), float(p_value))
 
 
-def _anderson_darling(p: FloatArray) -> Outcome:
+def _anderson_darling(p: FloatArray, share: float) -> Outcome:
     n = len(p)
     with np.errstate(divide="ignore"):
         logs = np.log(p) + np.log1p(-p[::-1])
     statistic = float(-n - np.mean((2 * np.arange(n) + 1) * logs))
-    return Outcome(statistic, anderson_darling_sf(statistic))
+    return Outcome(statistic, anderson_darling_sf(statistic * share))
 
 
-def _frosini(p: FloatArray) -> Outcome:
+def _frosini(p: FloatArray, share: float) -> Outcome:
     statistic = float(np.abs(p - _midpoints(len(p))).sum() / np.sqrt(len(p)))
-    return Outcome(statistic, frosini_sf(statistic))
+    return Outcome(statistic, frosini_sf(statistic * np.sqrt(share)))
 
 
-_RUNNERS: dict[str, Callable[[FloatArray], Outcome]] = {
+_RUNNERS: dict[str, Callable[[FloatArray, float], Outcome]] = {
     "kolmogorov-smirnov": _kolmogorov_smirnov,
     "cramer-von-mises": _cramer_von_mises,
     "anderson-darling": _anderson_darling,
