@@ -1,6 +1,5 @@
 """The weighted sample of one chunk of rows, and what can be computed from it."""
 
-from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -8,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._cached import cached_property
 from nearcal._normal_scores import log_normal_density, log_tails_from_z
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._interpolation import Interpolated

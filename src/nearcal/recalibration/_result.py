@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray, check_count
+from nearcal._cached import cached_property
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels
