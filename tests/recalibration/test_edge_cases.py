@@ -160,3 +160,15 @@ def test_global_neighbours_have_no_distances():
     for found in (everyone, thin):
         np.testing.assert_array_equal(found.indices[0], np.arange(N))
         assert np.isnan(found.distances).all()
+
+
+@pytest.mark.parametrize("df", [1.0, 2.0])
+def test_a_far_kth_neighbour_of_weight_zero_does_not_count(df):
+    """At 40 σ a t quantile or its square overflows."""
+    z = np.random.default_rng(0).normal(size=200)
+    z[0] = 40.0
+    rc = nc.LocalRecalibrator(k=11).fit(nc.Normal(np.zeros(200), 1.0), z, np.arange(200.0))
+    one_family = rc.recalibrate(nc.StudentT(df, 0.0, 1.0), [5.0])  # point 0 is at the edge of this neighbourhood
+    families = rc.recalibrate(nc.StudentT([df, 9.0], np.zeros(2), 1.0), [5.0, 5.0])
+    np.testing.assert_allclose(one_family.mean(), families.mean()[:1], rtol=1e-12)
+    np.testing.assert_allclose(one_family.var(), families.var()[:1], rtol=1e-12)
