@@ -168,3 +168,19 @@ def test_slicing_a_few_rows_costs_a_few_rows():
     tracemalloc.stop()
     np.testing.assert_array_equal(few.loc, np.arange(10.0, 20.0))
     assert peak < 50_000
+
+
+def test_neighbourhoods_kept_between_questions_are_not_pickled():
+    out = local(Y)
+    before = len(pickle.dumps(out))
+    out.ppf(0.5)
+    assert out._kept
+    assert len(pickle.dumps(out)) == before
+
+
+def test_a_recalibrator_with_an_inverted_file_round_trips():
+    pytest.importorskip("faiss")
+    rc = nc.LocalRecalibrator(k=10, search="faiss").fit(DIST, Y, SPACE)
+    twin = pickle.loads(pickle.dumps(rc))
+    np.testing.assert_array_equal(twin.recalibrate(NEW, SPACE_NEW).mean(), rc.recalibrate(NEW, SPACE_NEW).mean())
+    np.testing.assert_array_equal(copy.deepcopy(rc).index_.nprobe, rc.index_.nprobe)

@@ -101,6 +101,10 @@ class Recalibrated(Distribution):
         """Return the number of rows."""
         return len(self.base)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle and copy take along: all but the neighbourhoods kept, which can be found again."""
+        return {**vars(self), "_kept": {}}
+
     def _rows(self, rows: IntArray) -> Self:
         return type(self)(
             self.base[rows], self._calibration, self._finder.take(rows), self._workers, self.quantile_rule
