@@ -162,3 +162,16 @@ def test_from_torch():
         nc.from_torch(t.Uniform(loc, scale + 5))
     with pytest.raises(nc.InvalidInputError, match=r"torch\.distributions"):
         nc.from_torch(3.0)
+
+
+@pytest.mark.parametrize("weights", [None, [0.1, 0.3, 0.2, 0.4]])
+def test_equal_draws_are_an_atom(weights):
+    d = nc.Samples([[1.0, 1.0, 2.0, 3.0]], weights)
+    assert not d.is_continuous
+    np.testing.assert_array_equal(d.cdf_left(1.0), d.cdf(np.nextafter(1.0, 0.0)))
+    assert d.cdf_left(1.0) < d.cdf(1.0)
+
+
+def test_a_copy_of_weight_zero_is_no_atom():
+    d = nc.Samples([[1.0, 1.0, 2.0, 3.0]], [0.0, 0.3, 0.3, 0.4])
+    assert d.is_continuous
