@@ -95,7 +95,8 @@ class Recalibrated(Distribution):
     ) -> None:
         self._store(base=base, _calibration=calibration, _finder=finder, _workers=workers)
         self._store(quantile_rule=quantile_rule, _interpolates=quantile_rule == "interpolated", _kept={})
-        self._store(is_continuous=self._interpolates and base.is_continuous)  # atoms of the base stay atoms
+        # atoms of the base stay atoms, and equal scores make new ones
+        self._store(is_continuous=self._interpolates and base.is_continuous and not calibration.has_ties)
 
     def __len__(self) -> int:
         """Return the number of rows."""
