@@ -142,7 +142,7 @@ def _as_parameter(value: Any, name: str) -> FloatArray:
 def as_rows(rows: Any, n: int) -> IntArray:
     """Turn an int, slice, mask or index array into non-negative row numbers."""
     if isinstance(rows, slice):
-        return np.arange(n)[rows]
+        return np.arange(*rows.indices(n))
     array = _to_numpy(rows, "rows")
     if array.dtype.kind == "b":
         if array.shape != (n,):

@@ -131,3 +131,9 @@ def test_weights(distances, smoothing, bandwidth):
     with np.errstate(divide="ignore", invalid="ignore"):
         total = reference.KERNELS[smoothing](distances / u[1]).sum() if u[1] > 0 else len(distances)
     np.testing.assert_allclose(own[1], 1 / total if total > 0 else 1 / len(distances), rtol=1e-9)
+
+
+def test_moments_ignore_what_has_weight_zero_however_large():
+    scores, weights = np.array([1.0, np.inf, 3.0, 1e300]), np.array([0.5, 0.0, 0.5, 0.0])
+    mean, variance = _summary.weighted_moments(np.array([0, 4]), np.arange(4, dtype=np.int32), weights, scores)
+    assert (mean[0], variance[0]) == (2.0, 1.0)

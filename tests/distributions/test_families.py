@@ -162,3 +162,28 @@ def test_from_torch():
         nc.from_torch(t.Uniform(loc, scale + 5))
     with pytest.raises(nc.InvalidInputError, match=r"torch\.distributions"):
         nc.from_torch(3.0)
+
+
+@pytest.mark.parametrize("weights", [None, [0.1, 0.3, 0.2, 0.4]])
+def test_equal_draws_are_an_atom(weights):
+    d = nc.Samples([[1.0, 1.0, 2.0, 3.0]], weights)
+    assert not d.is_continuous
+    np.testing.assert_array_equal(d.cdf_left(1.0), d.cdf(np.nextafter(1.0, 0.0)))
+    assert d.cdf_left(1.0) < d.cdf(1.0)
+
+
+def test_a_copy_of_weight_zero_is_no_atom():
+    d = nc.Samples([[1.0, 1.0, 2.0, 3.0]], [0.0, 0.3, 0.3, 0.4])
+    assert d.is_continuous
+
+
+def test_torch_mixture_of_events_of_one_number():
+    torch = pytest.importorskip("torch")
+    t = torch.distributions
+    loc, scale = torch.tensor([[[0.0], [1.0]], [[2.0], [3.0]]]), torch.ones(2, 2, 1)
+    parts = t.Independent(t.Normal(loc, scale), 1)
+    d = nc.from_torch(t.MixtureSameFamily(t.Categorical(torch.tensor([0.25, 0.75])), parts))
+    np.testing.assert_allclose(d.mean(), [0.75, 2.75], rtol=1e-12)
+    wide = t.Independent(t.Normal(torch.zeros(2, 2, 3), 1.0), 1)
+    with pytest.raises(nc.InvalidInputError, match=r"events of shape \(1,\), got \(3,\)"):
+        nc.from_torch(t.MixtureSameFamily(t.Categorical(torch.tensor([0.25, 0.75])), wide))

@@ -92,3 +92,51 @@ def test_progress_counts_every_row(problem, capsys):
     pytest.importorskip("rich")
     nc.LocalRecalibrator(k=50, progress=True).fit(base, np.zeros(2000), new).recalibrate(base, new).mean()
     assert "recalibrating" in capsys.readouterr().out
+
+
+def test_rows_left_to_a_recalibrated_base_do_not_wait_for_themselves():
+    """In a process of its own, which is stopped if it hangs."""
+    code = """
+import numpy as np, nearcal as nc
+x = np.linspace(0, 1, 200)
+model = nc.Normal(np.zeros(200), 1.0)
+y = np.random.default_rng(0).normal(size=200)
+first = nc.LocalRecalibrator(k=50).fit(model, y, x).recalibrate(model, x)
+second = nc.LocalRecalibrator(radius=1e-6, thin="base", threads=2).fit(first, y, x).recalibrate(first, x)
+np.testing.assert_array_equal(second.mean(), first.mean())
+print("same means")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == "same means", done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_process_forked_while_a_statistic_is_computed_can_compute_it_too():
+    """In a process of its own, which is stopped if it hangs."""
+    code = """
+import os, threading, warnings
+import numpy as np, nearcal as nc
+warnings.simplefilter("ignore")
+x = np.linspace(0, 1, 2000)
+model = nc.Normal(np.zeros(2000), 1.0)
+rc = nc.LocalRecalibrator(k=50, memory=2**20).fit(model, np.sin(40 * x), x)
+expected = rc.recalibrate(model, x).mean()
+forked, at_work = threading.Event(), threading.Event()
+def pause(done, total):
+    at_work.set()
+    forked.wait()
+busy = nc.LocalRecalibrator(k=50, memory=2**20, progress=pause).fit(model, np.sin(40 * x), x).recalibrate(model, x)
+thread = threading.Thread(target=busy.mean)
+thread.start()
+at_work.wait()
+child = os.fork()
+if child == 0:
+    os._exit(int(not (rc.recalibrate(model, x).mean() == expected).all()))
+forked.set()
+thread.join()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert (busy.mean() == expected).all()
+print("both agree")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == "both agree", done.stderr

@@ -160,3 +160,37 @@ def test_global_neighbours_have_no_distances():
     for found in (everyone, thin):
         np.testing.assert_array_equal(found.indices[0], np.arange(N))
         assert np.isnan(found.distances).all()
+
+
+@pytest.mark.parametrize("df", [1.0, 2.0])
+def test_a_far_kth_neighbour_of_weight_zero_does_not_count(df):
+    """At 40 σ a t quantile or its square overflows."""
+    z = np.random.default_rng(0).normal(size=200)
+    z[0] = 40.0
+    rc = nc.LocalRecalibrator(k=11).fit(nc.Normal(np.zeros(200), 1.0), z, np.arange(200.0))
+    one_family = rc.recalibrate(nc.StudentT(df, 0.0, 1.0), [5.0])  # point 0 is at the edge of this neighbourhood
+    families = rc.recalibrate(nc.StudentT([df, 9.0], np.zeros(2), 1.0), [5.0, 5.0])
+    np.testing.assert_allclose(one_family.mean(), families.mean()[:1], rtol=1e-12)
+    np.testing.assert_allclose(one_family.var(), families.var()[:1], rtol=1e-12)
+
+
+def test_a_single_neighbour_is_interpolated_alike_whatever_stands_beside_it():
+    options = {"smoothing": "uniform", "min_neighbors": 1, "quantile_rule": "interpolated", "threads": 1}
+    rc = nc.LocalRecalibrator(radius=1.0, **options).fit(
+        nc.Normal(np.zeros(4), 1.0), [1.0, 0.3, 0.2, 2.0], [0, 9, 9, 9]
+    )
+    new = nc.Normal(np.zeros(2), 1.0)
+    levels = [0.01, 0.4, 0.6, 0.99]
+    together = rc.recalibrate(new, [0.0, 9.0]).ppf(levels)
+    alone = rc.recalibrate(new[:1], [0.0]).ppf(levels)
+    np.testing.assert_array_equal(alone[0], together[0])
+    nearest = nc.LocalRecalibrator(k=1, **options).fit(nc.Normal(0.0, 1.0), [1.0], [0.0])
+    np.testing.assert_array_equal(nearest.recalibrate(new[:1], [0.0]).ppf(levels), alone)
+
+
+def test_equal_calibration_scores_are_an_atom_of_an_interpolated_result():
+    rc = nc.LocalRecalibrator(k=4, smoothing="uniform", quantile_rule="interpolated")
+    out = rc.fit(nc.Normal(np.zeros(4), 1.0), [0.0, 0.0, 1.0, 2.0], np.zeros(4)).recalibrate(nc.Normal(0.0, 1.0), [0.0])
+    assert not out.is_continuous
+    np.testing.assert_array_equal(out.cdf_left(0.0), out.cdf(np.nextafter(0.0, -1.0)))
+    assert out.cdf_left(0.0) < out.cdf(0.0)

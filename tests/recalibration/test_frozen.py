@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -156,3 +157,30 @@ def test_recalibrators_round_trip(recalibrator):
 )
 def test_repr(thing, expected):
     assert repr(thing) == expected
+
+
+def test_slicing_a_few_rows_costs_a_few_rows():
+    """A chunk is a slice: work on the whole batch for each would grow with the square of the number of rows."""
+    large = nc.Normal(np.arange(1_000_000.0), 1.0)
+    tracemalloc.start()
+    few = large[10:20]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(few.loc, np.arange(10.0, 20.0))
+    assert peak < 50_000
+
+
+def test_neighbourhoods_kept_between_questions_are_not_pickled():
+    out = local(Y)
+    before = len(pickle.dumps(out))
+    out.ppf(0.5)
+    assert out._kept
+    assert len(pickle.dumps(out)) == before
+
+
+def test_a_recalibrator_with_an_inverted_file_round_trips():
+    pytest.importorskip("faiss")
+    rc = nc.LocalRecalibrator(k=10, search="faiss").fit(DIST, Y, SPACE)
+    twin = pickle.loads(pickle.dumps(rc))
+    np.testing.assert_array_equal(twin.recalibrate(NEW, SPACE_NEW).mean(), rc.recalibrate(NEW, SPACE_NEW).mean())
+    np.testing.assert_array_equal(copy.deepcopy(rc).index_.nprobe, rc.index_.nprobe)

@@ -3,7 +3,17 @@
 import numba as nb
 
 # What Python calls. No fastmath: NaN stays NaN and sums keep their order.
-kernel = nb.njit(nogil=True, cache=True, error_model="numpy")
+_compile = nb.njit(nogil=True, error_model="numpy")
+_compile_and_keep = nb.njit(nogil=True, error_model="numpy", cache=True)
+
+
+def kernel(function):
+    """Compile a function that Python calls, and keep it on disk; where no directory is writable, in memory alone."""
+    try:
+        return _compile_and_keep(function)
+    except RuntimeError:  # numba found no place for its cache
+        return _compile(function)
+
 
 # What only kernels call: without wrappers for Python or an entry of its own in the cache, compiled in half the time.
 # A literal and a variable argument make two versions, hence np.int64(0) in calls.

@@ -9,7 +9,7 @@ _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 @kernel
 def weighted_moments(indptr, indices, weights, scores):
-    """Return Σ w s and Σ w (s - mean)² of each neighbourhood."""
+    """Return Σ w s and Σ w (s - mean)² of each neighbourhood; what has weight zero does not count, infinite or not."""
     groups = len(indptr) - 1
     mean = np.zeros(groups)
     variance = np.zeros(groups)
@@ -26,10 +26,10 @@ def weighted_moments(indptr, indices, weights, scores):
 def _moments(values, weights):
     mean = 0.0
     for i in range(len(values)):
-        mean += weights[i] * values[i]
+        mean += weights[i] * (values[i] if weights[i] > 0.0 else 0.0)
     variance = 0.0
     for i in range(len(values)):
-        deviation = values[i] - mean
+        deviation = values[i] - mean if weights[i] > 0.0 else 0.0
         variance += weights[i] * deviation * deviation
     return mean, variance
 

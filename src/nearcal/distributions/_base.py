@@ -294,7 +294,7 @@ class ParametricDistribution(Distribution):
 
 def _take(parameter: FloatArray, rows: IntArray) -> FloatArray:
     """Take rows of a parameter, keeping one that is shared by the whole batch a stride-0 view."""
-    if is_shared(parameter):
+    if parameter.strides == (0,):
         return np.broadcast_to(parameter[:1], len(rows))
     return parameter[rows]
 

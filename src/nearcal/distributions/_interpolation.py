@@ -35,6 +35,10 @@ class Interpolated:
         self.normal_tails = normal_tails
         self.slope_below, self.slope_above = tail_slopes(scores, values) if normal_tails else _flat(values)
 
+    def has_atoms(self) -> bool:
+        """Tell whether some row stays at one value between two different scores."""
+        return bool(((np.diff(self.values, axis=1) == 0) & (np.diff(self.scores, axis=1) > 0)).any())
+
     def affine(self, loc: FloatArray, scale: FloatArray) -> "Interpolated":
         """Return the distributions of loc + scale · Y, for loc and scale of shape (n,)."""
         stretched = copy(self)

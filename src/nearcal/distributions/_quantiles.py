@@ -64,7 +64,7 @@ class Quantiles(Distribution):
         curve = Interpolated(ndtri(levels)[np.newaxis], values, normal_tails=tails == "normal")
         self._store(levels=levels, values=values, tails=tails, _curve=curve)
         # conservative: a row with two equal quantiles has an atom
-        self._store(is_continuous=tails == "normal" and not (np.diff(values, axis=1) == 0).any())
+        self._store(is_continuous=tails == "normal" and not curve.has_atoms())
 
     def __len__(self) -> int:
         """Return the number of rows."""

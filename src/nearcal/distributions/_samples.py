@@ -62,8 +62,10 @@ class Samples(Distribution):
             draws, weights = sort_weighted(draws, normalise_weights(weights, n, s, "draws"))
         if tails == "normal":
             require_spread(draws, "draws")
-        self._store(draws=draws, weights=weights, tails=tails, is_continuous=tails == "normal")
-        self._store(_curve=interpolate_draws(draws, weights) if tails == "normal" else _Steps(draws, weights))
+        curve = interpolate_draws(draws, weights) if tails == "normal" else _Steps(draws, weights)
+        self._store(draws=draws, weights=weights, tails=tails, _curve=curve)
+        # conservative: a row with two equal draws has an atom
+        self._store(is_continuous=isinstance(curve, Interpolated) and not curve.has_atoms())
 
     def __len__(self) -> int:
         """Return the number of rows."""

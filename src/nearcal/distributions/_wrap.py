@@ -209,7 +209,7 @@ def _native_from_torch(distribution: Any) -> Distribution:
 
 def _mixture_from_torch(distribution: Any) -> Mixture:
     """Split a MixtureSameFamily, whose last batch dimension counts the components."""
-    component = distribution.component_distribution
+    component = _last_event_dropped(distribution.component_distribution)
     count = component.batch_shape[-1]
     names = component.arg_constraints
     if any("logits" in name or "probs" in name for name in names):
@@ -219,3 +219,15 @@ def _mixture_from_torch(distribution: Any) -> Mixture:
         from_torch(type(component)(**{name: value[..., c] for name, value in parameters.items()})) for c in range(count)
     ]
     return Mixture(distribution.mixture_distribution.probs, parts)
+
+
+def _last_event_dropped(component: Any) -> Any:
+    """Unwrap an Independent of events of shape (1,), as mixture density networks often have."""
+    if type(component).__name__ != "Independent":
+        return component
+    if component.event_shape != (1,):
+        raise InvalidInputError(
+            f"a mixture of Independent must have events of shape (1,), got {tuple(component.event_shape)}"
+        )
+    base = component.base_dist
+    return type(base)(**{name: getattr(base, name).expand(base.batch_shape)[..., 0] for name in base.arg_constraints})

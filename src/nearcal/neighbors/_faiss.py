@@ -1,5 +1,8 @@
 """faiss's inverted file: approximate, for very many calibration points in high dimension."""
 
+from types import ModuleType
+from typing import Any
+
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
@@ -24,8 +27,7 @@ class FaissIndex:
     metric: Metric = "euclidean"
 
     def __init__(self, points: FloatArray, k: int) -> None:
-        faiss = import_extra("faiss", "faiss", 'search="faiss"')
-        self._faiss = faiss
+        faiss = _import_faiss()
         self.points = points
         self.center = points.mean(axis=0)
         cells = self._round(points)
@@ -49,13 +51,23 @@ class FaissIndex:
         """Refuse: an approximate ball would be thin where it matters. The recalibrator never asks."""
         raise InvalidParameterError("an inverted file finds the k nearest only; build another index for a radius")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with the inverted file as bytes."""
+        return {**vars(self), "_index": _import_faiss().serialize_index(self._index)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Bring back the inverted file from bytes."""
+        self.__dict__.update(state)
+        self._index = _import_faiss().deserialize_index(state["_index"])
+
     def _round(self, points: FloatArray) -> "np.ndarray[tuple[int, int], np.dtype[np.float32]]":
         return np.ascontiguousarray(points - self.center, dtype=np.float32)
 
     def _search(self, queries: "np.ndarray[tuple[int, int], np.dtype[np.float32]]", k: int, nprobe: int) -> IntArray:
         """Search with one thread: the recalibrator has its own. Rows that come back short look into more cells."""
-        threads = self._faiss.omp_get_max_threads()
-        self._faiss.omp_set_num_threads(1)
+        faiss = _import_faiss()
+        threads = faiss.omp_get_max_threads()
+        faiss.omp_set_num_threads(1)
         try:
             found: IntArray = np.asarray(self._search_cells(queries, k, nprobe))
             short = np.flatnonzero((found < 0).any(axis=1))
@@ -64,13 +76,13 @@ class FaissIndex:
                 found[short] = self._search_cells(queries[short], k, nprobe)
                 short = short[(found[short] < 0).any(axis=1)]
         finally:
-            self._faiss.omp_set_num_threads(threads)
+            faiss.omp_set_num_threads(threads)
         return found
 
     def _search_cells(
         self, queries: "np.ndarray[tuple[int, int], np.dtype[np.float32]]", k: int, nprobe: int
     ) -> IntArray:
-        parameters = self._faiss.SearchParametersIVF(nprobe=nprobe)
+        parameters = _import_faiss().SearchParametersIVF(nprobe=nprobe)
         return self._index.search(queries, k, params=parameters)[1]
 
     def _measure(self, points: FloatArray, indices: IntArray) -> FloatArray:
@@ -93,3 +105,7 @@ class FaissIndex:
             if recall >= _WANTED_RECALL or nprobe >= self.nlist:
                 return nprobe, recall
             nprobe = min(2 * nprobe, self.nlist)
+
+
+def _import_faiss() -> ModuleType:
+    return import_extra("faiss", "faiss", 'search="faiss"')

@@ -1,6 +1,5 @@
 """The weighted sample of one chunk of rows, and what can be computed from it."""
 
-from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -8,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._cached import cached_property
 from nearcal._normal_scores import log_normal_density, log_tails_from_z
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._interpolation import Interpolated
@@ -30,6 +30,7 @@ class Calibration:
         self.sorted_z = z[order]
         self.ranks = np.empty(len(z), dtype=np.int32)
         self.ranks[order] = np.arange(len(z), dtype=np.int32)
+        self.has_ties = bool((np.diff(self.sorted_z) == 0).any())
 
 
 class LocalSample:
@@ -166,8 +167,8 @@ class LocalSample:
         """The weighted scores of each row as an interpolated distribution, by the rule of ``Samples``."""
         scores, weights = self.scores()
         weights[self.left_alone, 0] = 1.0  # any proper weights: these rows are replaced
-        if scores.shape[1] == 1:  # interpolation wants two knots
-            scores, weights = np.repeat(scores, 2, axis=1), np.repeat(weights / 2, 2, axis=1)
+        if scores.shape[1] == 1:  # interpolation wants two knots: one of weight zero, as if a longer row stood beside
+            scores, weights = np.repeat(scores, 2, axis=1), np.pad(weights, ((0, 0), (0, 1)))
         return interpolate_draws(*sort_weighted(scores, weights))
 
     def log_tails(self, y: FloatArray, rule: QuantileRule) -> tuple[FloatArray, FloatArray]:

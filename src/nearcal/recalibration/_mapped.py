@@ -1,12 +1,12 @@
 """Distributions whose normal scores are mapped, and the recalibrators that learn one such map for all rows."""
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._cached import cached_property
 from nearcal._normal_scores import log_normal_density, log_tails_from_z
 from nearcal.distributions import Distribution
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution

@@ -1,13 +1,13 @@
 """Weighted neighbourhoods: which calibration points speak for a new row, and how loudly."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal, Protocol, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._cached import cached_property
 from nearcal._errors import ThinNeighborhoodError
 from nearcal.neighbors import NeighborIndex, NeighborLists
 from nearcal.smoothing import smoothing_code

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray, check_count
+from nearcal._cached import cached_property
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels
@@ -95,11 +95,16 @@ class Recalibrated(Distribution):
     ) -> None:
         self._store(base=base, _calibration=calibration, _finder=finder, _workers=workers)
         self._store(quantile_rule=quantile_rule, _interpolates=quantile_rule == "interpolated", _kept={})
-        self._store(is_continuous=self._interpolates and base.is_continuous)  # atoms of the base stay atoms
+        # atoms of the base stay atoms, and equal scores make new ones
+        self._store(is_continuous=self._interpolates and base.is_continuous and not calibration.has_ties)
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.base)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle and copy take along: all but the neighbourhoods kept, which can be found again."""
+        return {**vars(self), "_kept": {}}
 
     def _rows(self, rows: IntArray) -> Self:
         return type(self)(

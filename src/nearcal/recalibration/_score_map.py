@@ -1,12 +1,11 @@
 """Increasing maps between normal scores: what one recalibration for all rows comes down to."""
 
-from functools import cached_property
-
 import numpy as np
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.polynomial.legendre import leggauss
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._cached import cached_property
 from nearcal._normal_scores import log_normal_density
 from nearcal.distributions._interpolation import Interpolated
 
