@@ -65,6 +65,15 @@ def local_calibration(
         ``p_value`` and ``p_adjusted`` of the test; and a ``finding``: "ok" where p_adjusted >= 0.05, else what is wrong
         with the predictions: "too low" or "too high" (mean_z), "too narrow" or "too wide" (std_z), or "misshapen".
 
+    Notes
+    -----
+    What ``n_cal`` is worth: on the paper's Gaussian example with its own split, 10,000 calibration and 10,000 test rows
+    and k = 1000, over 20 seeds and six regions, Frosini's test at 5% finds the linear and the globally recalibrated
+    model wrong in every region, with or without it. After local recalibration it objects to some region in 16 of the
+    20 seeds without ``n_cal`` and in 2 with it: four regions, of which three are at the ends of the space, where all
+    neighbours are on one side.
+    The marginal test rejects 5 (global) and 6 (local) of 20 without, 0 and 1 with.
+
     Examples
     --------
     >>> import numpy as np, nearcal as nc
