@@ -34,6 +34,7 @@ class Neighborhoods:
     effective_size: FloatArray
     self_weight: FloatArray
     which: IntArray
+    is_everyone: bool = False  # every row has all calibration points, equally weighted
 
     @property
     def nbytes(self) -> int:
@@ -260,7 +261,7 @@ class Everyone:
 
     def find(self, rows: slice) -> Neighborhoods:
         """Return the shared neighbourhood."""
-        return replace(self._shared, which=np.zeros(rows.stop - rows.start, dtype=np.intp))
+        return replace(self._shared, which=np.zeros(rows.stop - rows.start, dtype=np.intp), is_everyone=True)
 
     def take(self, rows: IntArray) -> Self:
         """Return the same: rows do not differ."""
