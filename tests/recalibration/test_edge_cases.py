@@ -194,3 +194,34 @@ def test_equal_calibration_scores_are_an_atom_of_an_interpolated_result():
     assert not out.is_continuous
     np.testing.assert_array_equal(out.cdf_left(0.0), out.cdf(np.nextafter(0.0, -1.0)))
     assert out.cdf_left(0.0) < out.cdf(0.0)
+
+
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
+@pytest.mark.parametrize("n", [1, 7, 1000])
+def test_global_quantiles_and_tails_are_those_of_equal_weights(n, rule):
+    """Global recalibration takes a short cut; k = n with uniform weights goes through the kernels."""
+    rng = np.random.default_rng(n)
+    dist, y = nc.Normal(np.zeros(n), 1.0), np.round(rng.normal(size=n), 2)
+    new = nc.Gamma([1.0, 2.0, 3.0], 1.0)
+    everywhere = nc.GlobalRecalibrator(quantile_rule=rule).fit(dist, y).recalibrate(new)
+    options = {"k": n, "smoothing": "uniform", "quantile_rule": rule}
+    local = nc.LocalRecalibrator(**options).fit(dist, y, np.zeros(n)).recalibrate(new, np.zeros(3))
+    levels = np.concatenate(
+        [[1e-15, 1 - 1e-15], np.arange(n + 1) / n, np.arange(n + 2) / (n + 1), rng.uniform(size=50)]
+    )
+    np.testing.assert_allclose(everywhere.ppf(levels), local.ppf(levels), rtol=1e-12)
+    at = local.ppf(levels)[:, np.isfinite(local.ppf(levels)).all(axis=0)]
+    np.testing.assert_allclose(everywhere.cdf(at), local.cdf(at), rtol=1e-11)
+    np.testing.assert_allclose(everywhere.sf(at), local.sf(at), rtol=1e-9, atol=1e-13)
+
+
+def test_global_recalibration_does_not_visit_every_point_for_every_row(monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("walks over all points for each row")
+
+    monkeypatch.setattr("nearcal._jit._quantiles.quantile_ranks", refuse)
+    monkeypatch.setattr("nearcal._jit._summary.weight_below", refuse)
+    y = np.linspace(-1, 1, 9)
+    out = nc.GlobalRecalibrator().fit(nc.Normal(np.zeros(9), 1.0), y).recalibrate(nc.Normal(0.0, 1.0))
+    np.testing.assert_allclose(out.interval(0.8), [[-1.0], [1.0]], atol=1e-15)
+    np.testing.assert_allclose(out.cdf(0.1), 5 / 9)

@@ -92,6 +92,11 @@ class Distribution(ABC):
     def _ppf(self, p: FloatArray) -> FloatArray:
         return self._from_z(ndtri(p))
 
+    @property
+    def _values_per_row(self) -> int:
+        """The numbers that describe a row, for planning memory."""
+        return 1
+
     def _location_scale(self) -> "tuple[FloatArray, FloatArray, Distribution] | None":
         """Return (loc, scale, standard) when row j is loc_j + scale_j * standard, standard a one-row distribution."""
         return None

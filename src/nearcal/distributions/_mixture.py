@@ -59,6 +59,10 @@ class Mixture(Distribution):
         """Return the number of rows."""
         return len(self.weights)
 
+    @property
+    def _values_per_row(self) -> int:
+        return sum(part._values_per_row for part in self.components)
+
     def _rows(self, rows: IntArray) -> Self:
         return self._with(weights=self.weights[rows], components=tuple(part._rows(rows) for part in self.components))
 

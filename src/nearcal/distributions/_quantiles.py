@@ -70,6 +70,10 @@ class Quantiles(Distribution):
         """Return the number of rows."""
         return len(self.values)
 
+    @property
+    def _values_per_row(self) -> int:
+        return self.values.shape[1]
+
     def _rows(self, rows: IntArray) -> Self:
         return self._with(values=self.values[rows], _curve=self._curve.take(rows))
 

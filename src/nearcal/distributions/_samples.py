@@ -71,6 +71,10 @@ class Samples(Distribution):
         """Return the number of rows."""
         return len(self.draws)
 
+    @property
+    def _values_per_row(self) -> int:
+        return self.draws.shape[1]
+
     def _rows(self, rows: IntArray) -> Self:
         weights = self.weights if len(self.weights) == 1 else self.weights[rows]
         return self._with(draws=self.draws[rows], weights=weights, _curve=self._curve.take(rows))

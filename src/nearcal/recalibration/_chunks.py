@@ -32,10 +32,13 @@ class Workers:
         # not every system tells which processors a process may use
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
+    def pairs_per_chunk(self) -> int:
+        """Return how many pairs of row and neighbour a chunk may hold, for all in work to take half of the memory."""
+        return min(self.memory // 2 // self.count() // _BYTES_PER_PAIR, _PAIRS_PER_CHUNK)
+
     def chunks(self, rows: int, pairs_per_row: int) -> list[slice]:
         """Split rows so that the chunks in work at one time together stay within half of the memory budget."""
-        pairs = min(self.memory // 2 // self.count() // _BYTES_PER_PAIR, _PAIRS_PER_CHUNK)
-        size = max(1, min(pairs // max(pairs_per_row, 1), -(-rows // self.count())))
+        size = max(1, min(self.pairs_per_chunk() // max(pairs_per_row, 1), -(-rows // self.count())))
         return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
     def run(self, task: Callable[[slice], None], chunks: list[slice]) -> None:

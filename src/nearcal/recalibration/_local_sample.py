@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
-from nearcal._normal_scores import log_normal_density, log_tails_from_z
+from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._interpolation import Interpolated
 from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_z
@@ -157,9 +157,12 @@ class LocalSample:
             own = nb.per_row(nb.self_weight, 0.0)[:, np.newaxis]
             from_above = p < 0.5
             levels = np.where(from_above, p - (1 - p) * own, p * (1 + own))
-        ranks = _quantiles.quantile_ranks(
-            nb.indptr, nb.indices, nb.weights, self.calibration.ranks, nb.which, levels, from_above
-        )
+        if nb.is_everyone:
+            ranks = _equally_weighted_ranks(levels, from_above, len(self.calibration.z))
+        else:
+            ranks = _quantiles.quantile_ranks(
+                nb.indptr, nb.indices, nb.weights, self.calibration.ranks, nb.which, levels, from_above
+            )
         return self.calibration.sorted_z[ranks]
 
     @cached_property
@@ -189,6 +192,9 @@ class LocalSample:
 
         nb = self.neighborhoods
         thresholds = self._count_not_above(y)
+        if nb.is_everyone:
+            n = len(self.calibration.z)
+            return thresholds / n, (n - thresholds) / n
         below, above = _summary.weight_below(
             nb.indptr, nb.indices, nb.weights, self.calibration.ranks, nb.which, thresholds
         )
@@ -272,3 +278,11 @@ class LocalSample:
     def radius(self) -> FloatArray:
         """Return the distance u at which the weights vanish."""
         return self.neighborhoods.per_row(self.neighborhoods.bandwidth, np.nan)
+
+
+def _equally_weighted_ranks(levels: FloatArray, greatest: NDArray[np.bool_], n: int) -> IntArray:
+    """Return what the kernel ``quantile_ranks`` does for n points of weight 1/n, without looking at each."""
+    least_rank = np.ceil(n * (levels - LEVEL_TOLERANCE)) - 1
+    greatest_rank = np.floor(n * (levels + LEVEL_TOLERANCE))
+    ranks = np.where(greatest, greatest_rank, np.where(levels >= 1, n - 1, least_rank))
+    return np.clip(ranks, 0, n - 1).astype(np.intp)

@@ -49,6 +49,10 @@ class MappedDistribution(Distribution):
         """Return the number of rows."""
         return len(self.base)
 
+    @property
+    def _values_per_row(self) -> int:
+        return self.base._values_per_row
+
     def _rows(self, rows: IntArray) -> Self:
         return type(self)(self.base[rows], self.score_map)
 

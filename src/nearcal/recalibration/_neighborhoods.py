@@ -1,6 +1,7 @@
 """Weighted neighbourhoods: which calibration points speak for a new row, and how loudly."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal, Protocol, Self, TypeVar, get_args
 
 import numpy as np
@@ -33,6 +34,7 @@ class Neighborhoods:
     effective_size: FloatArray
     self_weight: FloatArray
     which: IntArray
+    is_everyone: bool = False  # every row has all calibration points, equally weighted
 
     @property
     def nbytes(self) -> int:
@@ -52,6 +54,42 @@ class Neighborhoods:
         table = np.full((len(lengths), longest), fill, dtype=values.dtype)
         table[np.arange(longest) < lengths[:, np.newaxis]] = values
         return table
+
+    def split(self, most: int) -> list[slice]:
+        """Return ranges of rows: each makes a table of rows × longest of at most ``most`` entries, or is one row.
+
+        A few long neighbourhoods among short ones would otherwise make every row of a chunk as long.
+        """
+        lengths = np.where(self.which < 0, 0, np.diff(self.indptr)[self.which])
+        if len(lengths) * int(lengths.max()) <= most:
+            return [slice(0, len(lengths))]
+        starts, longest = [0], 0
+        for row, length in enumerate(lengths.tolist()):
+            longest = max(longest, length)
+            if row > starts[-1] and (row + 1 - starts[-1]) * longest > most:
+                starts.append(row)
+                longest = length
+        return [slice(a, b) for a, b in pairwise([*starts, len(lengths)])]
+
+    def part(self, rows: slice) -> "Neighborhoods":
+        """Return the neighbourhoods of a range of rows alone."""
+        which = self.which[rows]
+        groups, renumbered = np.unique(which, return_inverse=True)
+        if groups[0] < 0:  # rows without a neighbourhood; one that nobody has stands in if there is no other
+            renumbered = renumbered - 1
+            groups = groups[1:] if len(groups) > 1 else np.zeros(1, dtype=np.intp)
+        spans = [np.arange(self.indptr[group], self.indptr[group + 1]) for group in groups]
+        entries = np.concatenate(spans)
+        return Neighborhoods(
+            np.concatenate([[0], np.cumsum([len(span) for span in spans])]),
+            self.indices[entries],
+            self.distances[entries],
+            self.weights[entries],
+            self.bandwidth[groups],
+            self.effective_size[groups],
+            self.self_weight[groups],
+            renumbered,
+        )
 
 
 def weigh(lists: NeighborLists, smoothing: str) -> Neighborhoods:
@@ -223,7 +261,7 @@ class Everyone:
 
     def find(self, rows: slice) -> Neighborhoods:
         """Return the shared neighbourhood."""
-        return replace(self._shared, which=np.zeros(rows.stop - rows.start, dtype=np.intp))
+        return replace(self._shared, which=np.zeros(rows.stop - rows.start, dtype=np.intp), is_everyone=True)
 
     def take(self, rows: IntArray) -> Self:
         """Return the same: rows do not differ."""

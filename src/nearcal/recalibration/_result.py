@@ -165,7 +165,9 @@ class Recalibrated(Distribution):
             return mean, np.sqrt(var), quantiles, sample.effective_size(), sample.radius()
 
         expanded = location_scale is None or self.quantile_rule == "interpolated"
-        mean, std, quantiles, effective_size, radius = self._gather(statistics, expanded=expanded, keep=False)
+        mean, std, quantiles, effective_size, radius = self._gather(
+            statistics, expanded=expanded, columns=len(levels), keep=False
+        )
         return Summary(mean, std, quantiles[:, 0], quantiles[:, 1], quantiles[:, 2:], effective_size, radius)
 
     def neighbors(self, rows: Any) -> Neighbors:
@@ -231,7 +233,9 @@ class Recalibrated(Distribution):
     def _from_z(self, z: FloatArray) -> FloatArray:
         z = np.broadcast_to(z, (len(self), z.shape[1]))
         return self._gather(
-            lambda sample, rows: (sample.values_at(z[rows], self.quantile_rule),), expanded=self._interpolates
+            lambda sample, rows: (sample.values_at(z[rows], self.quantile_rule),),
+            expanded=self._interpolates,
+            columns=z.shape[1],
         )[0]
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
@@ -242,13 +246,17 @@ class Recalibrated(Distribution):
 
     def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         lower, upper = self._gather(
-            lambda sample, rows: sample.log_tails(y[rows], self.quantile_rule), expanded=self._interpolates
+            lambda sample, rows: sample.log_tails(y[rows], self.quantile_rule),
+            expanded=self._interpolates,
+            columns=y.shape[1],
         )
         return lower, upper
 
     def _z(self, y: FloatArray) -> FloatArray:
         return self._gather(
-            lambda sample, rows: (sample.bounded_z(y[rows], self.quantile_rule),), expanded=self._interpolates
+            lambda sample, rows: (sample.bounded_z(y[rows], self.quantile_rule),),
+            expanded=self._interpolates,
+            columns=y.shape[1],
         )[0]
 
     def _unbounded_z(self, y: FloatArray) -> FloatArray:
@@ -266,16 +274,16 @@ class Recalibrated(Distribution):
         return np.where(known, 1 / np.where(known, self.effective_size, 1.0), self.base._resolution())
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        return self._gather(lambda sample, rows: (sample.log_density(y[rows]),))[0]
+        return self._gather(lambda sample, rows: (sample.log_density(y[rows]),), columns=y.shape[1])[0]
 
     def _density_z(self, y: FloatArray) -> FloatArray:
-        return self._gather(lambda sample, rows: (sample.density_z(y[rows]),), expanded=True)[0]
+        return self._gather(lambda sample, rows: (sample.density_z(y[rows]),), expanded=True, columns=y.shape[1])[0]
 
     def _quantiles(self, p: FloatArray, rule: QuantileRule) -> FloatArray:
         def quantiles(sample: LocalSample, rows: slice) -> tuple[FloatArray]:
             return (sample.base._from_z(sample.quantile_scores(p[rows], rule)),)
 
-        return self._gather(quantiles, expanded=rule == "interpolated")[0]
+        return self._gather(quantiles, expanded=rule == "interpolated", columns=p.shape[1])[0]
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
@@ -301,24 +309,30 @@ class Recalibrated(Distribution):
         statistics: Callable[[LocalSample, slice], tuple[FloatArray, ...]],
         *,
         expanded: bool = False,
+        columns: int = 1,
         keep: bool = True,
     ) -> tuple[FloatArray, ...]:
         """Compute statistics chunk by chunk and join them.
 
-        ``expanded`` says that an array of rows × neighbours is made for a chunk even where rows share a neighbourhood.
+        ``expanded`` says that a table of rows × longest neighbourhood is made, even where rows share a neighbourhood.
+        ``columns`` is the number of values asked for in each row.
         """
         pairs = 1 if self._finder.is_shared and not expanded else self._finder.pairs_per_row
-        chunks = self._workers.chunks(len(self), pairs)
+        chunks = self._workers.chunks(len(self), max(pairs, columns, self.base._values_per_row))
         results: dict[int, tuple[FloatArray, ...]] = {}
 
         def task(rows: slice) -> None:
-            whole = rows.stop - rows.start == len(self)
-            base = self.base if whole else self.base[rows]
-            sample = LocalSample(base, self._neighborhoods(rows, keep=keep), self._calibration)
-            results[rows.start] = statistics(sample, rows)
+            found = self._neighborhoods(rows, keep=keep)
+            parts = []
+            for part in found.split(self._workers.pairs_per_chunk()) if expanded else [slice(0, len(found.which))]:
+                own = slice(rows.start + part.start, rows.start + part.stop)
+                base = self.base if own == slice(0, len(self)) else self.base[own]
+                neighborhoods = found if own == rows else found.part(part)
+                parts.append(statistics(LocalSample(base, neighborhoods, self._calibration), own))
+            results[rows.start] = parts[0] if len(parts) == 1 else _join(parts)
 
         self._workers.run(task, chunks)
-        return tuple(np.concatenate(parts) for parts in zip(*(results[c.start] for c in chunks), strict=True))
+        return _join([results[chunk.start] for chunk in chunks])
 
     def _read_only(self, statistic: Callable[[LocalSample, slice], tuple[FloatArray, ...]]) -> FloatArray:
         """Compute a statistic that is kept and shown as an attribute."""
@@ -336,6 +350,10 @@ class Recalibrated(Distribution):
             if keep and not self._finder.is_shared and spent + found.nbytes <= self._workers.memory // 2:
                 self._kept[key] = found
         return found
+
+
+def _join(parts: list[tuple[FloatArray, ...]]) -> tuple[FloatArray, ...]:
+    return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
 def _cut(location_scale: LocationScale | None, rows: slice) -> LocationScale | None:
