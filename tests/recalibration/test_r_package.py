@@ -56,10 +56,11 @@ def test_global(everywhere):
 
 
 def test_summary_is_what_the_single_questions_give(local):
-    s = local.summary(0.95, p=[0.1, 0.5])
+    s = local.summary(0.95, p=[0.1, 0.5], y=R["y_new"])
     np.testing.assert_array_equal(s.mean, local.mean())
     np.testing.assert_array_equal(s.std, local.std())
     np.testing.assert_array_equal(np.array([s.lower, s.upper]), np.array(local.interval(0.95)))
     np.testing.assert_array_equal(s.quantiles, local.ppf([0.1, 0.5]))
+    np.testing.assert_array_equal(s.cdf[:, 0], local.cdf(R["y_new"]))
     np.testing.assert_array_equal(s.effective_size, local.effective_size)
     np.testing.assert_array_equal(s.radius, local.radius)

@@ -31,6 +31,7 @@ class Summary:
     lower: FloatArray
     upper: FloatArray
     quantiles: FloatArray
+    cdf: FloatArray
     effective_size: FloatArray
     radius: FloatArray
 
@@ -137,7 +138,7 @@ class Recalibrated(Distribution):
         """
         return self._read_only(lambda sample, rows: (sample.radius(),))
 
-    def summary(self, coverage: float = 0.95, p: Any = ()) -> Summary:
+    def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
         """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.
 
         Parameters
@@ -146,29 +147,34 @@ class Recalibrated(Distribution):
             Coverage of the central interval (lower, upper).
         p : array_like of shape (q,)
             Further quantile levels, returned as ``quantiles`` of shape (n, q).
+        y : array_like, optional
+            Responses, (n,) or (n, q), whose probabilities P(Y <= y) are returned as ``cdf`` of shape (n, q); without
+            them it has no columns.
 
         Returns
         -------
         Summary
-            mean, std, lower, upper, quantiles, effective_size, radius.
+            mean, std, lower, upper, quantiles, cdf, effective_size, radius.
         """
         further = np.atleast_1d(as_levels(p))
         if further.ndim > 1:
             raise InvalidInputError(f"p must be a scalar or have shape (q,), got {further.shape}")
         levels = np.concatenate([interval_levels(coverage), further])
         location_scale = self._location_scale_scores
+        at = np.empty((len(self), 0)) if y is None else self._evaluate(np.array, y, "y").reshape(len(self), -1)
 
         def statistics(sample: LocalSample, rows: slice) -> tuple[FloatArray, ...]:
             scores = sample.quantile_scores(np.tile(levels, (len(sample.base), 1)), self.quantile_rule)
             mean, var = sample.moments(_cut(location_scale, rows))
             quantiles = sample.base._from_z(scores)
-            return mean, np.sqrt(var), quantiles, sample.effective_size(), sample.radius()
+            cdf = np.exp(sample.log_tails(at[rows], self.quantile_rule)[0]) if at.shape[1] else at[rows]
+            return mean, np.sqrt(var), quantiles, cdf, sample.effective_size(), sample.radius()
 
         expanded = location_scale is None or self.quantile_rule == "interpolated"
-        mean, std, quantiles, effective_size, radius = self._gather(
-            statistics, expanded=expanded, columns=len(levels), keep=False
+        mean, std, quantiles, cdf, effective_size, radius = self._gather(
+            statistics, expanded=expanded, columns=max(len(levels), at.shape[1]), keep=False
         )
-        return Summary(mean, std, quantiles[:, 0], quantiles[:, 1], quantiles[:, 2:], effective_size, radius)
+        return Summary(mean, std, quantiles[:, 0], quantiles[:, 1], quantiles[:, 2:], cdf, effective_size, radius)
 
     def neighbors(self, rows: Any) -> Neighbors:
         """Return the calibration points that speak for some rows.
