@@ -1,0 +1,22 @@
+"""The code of the README runs as it stands, block after block."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+
+def test_code_blocks_run(capsys):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) >= 2
+    names = {}
+    for block in blocks:
+        exec(block, names)
+    assert "coverage" in capsys.readouterr().out
+    mean = names["rc"].recalibrate(names["predict"](names["np"].array([3.0, 19.0])), [3.0, 19.0]).mean()
+    # the true means are 55 and 1815; with n_eff near 800, four standard errors are about 13 and 80, bias aside
+    assert abs(mean[0] - 55) < 40
+    assert abs(mean[1] - 1815) < 100
