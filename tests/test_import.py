@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import nearcal as nc
 
 HEAVY = ["numba", "torch", "sklearn", "matplotlib", "scipy.stats", "scipy.spatial", "scipy.optimize", "pandas", "rich"]
@@ -15,6 +17,10 @@ def test_import_loads_nothing_heavy():
 
 
 def test_all_names_what_is_visible():
-    visible = {name for name in vars(nc) if not name.startswith("_")}
+    visible = {name for name in dir(nc) if not name.startswith("_")}
     modules = {"distributions", "evaluation", "neighbors", "recalibration", "scaling", "smoothing"}
-    assert visible - modules == set(nc.__all__)
+    imports = {"Any", "TYPE_CHECKING", "import_module"}
+    assert visible - modules - imports == set(nc.__all__)
+    assert all(getattr(nc, name) is not None for name in nc.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nomal'"):
+        nc.Nomal  # noqa: B018

@@ -4,7 +4,9 @@ Predictive distributions are frozen batches, one distribution a row; recalibrato
 set and return recalibrated distributions.
 """
 
-from nearcal import diagnostics, plots, scores
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from nearcal._errors import (
     InvalidInputError,
     InvalidParameterError,
@@ -28,7 +30,6 @@ from nearcal.distributions import (
     from_scipy,
     from_torch,
 )
-from nearcal.evaluation import Evaluation, evaluate
 from nearcal.recalibration import (
     ConformalDistribution,
     ConformalRecalibrator,
@@ -45,6 +46,10 @@ from nearcal.recalibration import (
     VarianceScaling,
     WeightedSample,
 )
+
+if TYPE_CHECKING:
+    from nearcal import diagnostics, plots, scores
+    from nearcal.evaluation import Evaluation, evaluate
 
 __version__ = "0.1.0"
 
@@ -88,3 +93,25 @@ __all__ = [
     "plots",
     "scores",
 ]
+
+# loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
+_LAZY = {
+    "Evaluation": "nearcal.evaluation",
+    "diagnostics": "nearcal",
+    "evaluate": "nearcal.evaluation",
+    "plots": "nearcal",
+    "scores": "nearcal",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'nearcal' has no attribute {name!r}")
+    home = _LAZY[name]
+    value = import_module(f"nearcal.{name}") if home == "nearcal" else getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
