@@ -247,3 +247,21 @@ def test_bad_responses_are_refused(bad):
 def test_not_a_distribution():
     with pytest.raises(nc.InvalidInputError, match="dist must be a nearcal distribution, got float"):
         nc.scores.crps(1.0, [1.0])
+
+
+@pytest.mark.parametrize("method", [nc.IsotonicRecalibrator, nc.ConformalRecalibrator, nc.VarianceScaling])
+@pytest.mark.parametrize("base", ["normal", "gamma"])
+def test_mapped_distributions(base, method):
+    """A map of a thousand knots: the general quadrature once took all memory in search of them."""
+    rng = np.random.default_rng(4)
+    families = {"normal": lambda n: nc.Normal(np.full(n, 9.0), 2.0), "gamma": lambda n: nc.Gamma(np.full(n, 3.0), 3.0)}
+    predict = families[base]
+    out = method().fit(predict(1000), rng.gamma(4.0, 2.0, size=1000)).recalibrate(predict(300))
+    y = rng.gamma(4.0, 2.0, size=300)
+    score = nc.scores.crps(out, y)
+    assert np.isfinite(score).all()
+    # twice the mean pinball loss over 4,000 levels; the outermost of them cost it about 1e-4
+    p = (np.arange(4000) + 0.5) / 4000
+    error = y[:5, np.newaxis] - out[:5].ppf(p)
+    expected = 2 * np.maximum(p * error, (p - 1) * error).mean(axis=1)
+    np.testing.assert_allclose(score[:5], expected, rtol=2e-3)

@@ -6,7 +6,7 @@ from scipy.special import log_ndtr
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions import Distribution, Normal
 from nearcal.distributions._interpolation import Interpolated, count_not_above
-from nearcal.recalibration import Recalibrated
+from nearcal.recalibration import MappedDistribution, Recalibrated
 from nearcal.recalibration._local_sample import LocalSample
 from nearcal.scores._crps_rows import REACH, RELATIVE_TOLERANCE, crps_rows, pinball_density
 from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
@@ -46,6 +46,28 @@ def _interpolated(sample: LocalSample, y: FloatArray) -> FloatArray:
         part = rows[start : start + block]
         score[part] = _integrate_pieces(base[part], curve.take(part), y[part], z[part])
     return score
+
+
+@crps_rows.register
+def _mapped(dist: MappedDistribution, y: FloatArray) -> FloatArray:
+    """Integrate between the knots of the map: left to find them, the general quadrature runs out of memory."""
+    curve = dist.score_map._curve
+    knots = curve.values.shape[1]
+    block = max(1, _PANELS // (knots + 2))
+    score = np.empty(len(y))
+    for start in range(0, len(y), block):
+        rows = np.arange(start, min(start + block, len(y)))
+        own = curve.take(np.zeros(len(rows), dtype=np.intp))
+        own.scores = np.broadcast_to(curve.scores, (len(rows), knots))
+        score[rows] = _interpolated_rows(dist.base[rows], own, y[rows])
+    return score
+
+
+def _interpolated_rows(base: Distribution, curve: Interpolated, y: FloatArray) -> FloatArray:
+    if isinstance(base, Normal):
+        return interpolated_crps(curve.affine(base.loc, base.scale), y)
+    z = curve.z(base._unbounded_z(y[:, np.newaxis]))
+    return np.where(_has_mean(base, curve), _integrate_pieces(base, curve, y, z), np.inf)
 
 
 def _has_mean(base: Distribution, curve: Interpolated) -> FloatArray:
