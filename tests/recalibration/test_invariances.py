@@ -13,6 +13,8 @@ OPTIONS = [
     {"k": 40, "smoothing": "uniform", "quantile_rule": "conservative"},
     {"k": 25, "quantile_rule": "interpolated"},
     {"k": 30, "eps": 0.7},
+    {"k": 30, "search": "brute"},
+    {"k": 30, "metric": "manhattan"},
     {"radius": 0.7, "thin": "nearest"},
     {"radius": 0.5, "thin": "global"},
     {"radius": 0.5, "thin": "base", "quantile_rule": "interpolated"},

@@ -31,6 +31,10 @@ class SortedLine:
         self.x = _freeze(points[order, 0])
         self.ids = _freeze(order.astype(np.int32))
 
+    def order(self, points: FloatArray) -> IntArray:
+        """Return the order along the line."""
+        return np.argsort(points[:, 0], kind="stable")
+
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return the k nearest points of each query; ``eps`` saves nothing here and is ignored."""
         out = _empty_nearest(len(points), k)
@@ -73,6 +77,10 @@ class LeafBoxes:
             cut_dim=_freeze(cut_dim),
             cut_value=_freeze(cut_value),
         )
+
+    def order(self, points: FloatArray) -> IntArray:
+        """Return the order of the leaves the queries fall in."""
+        return _leaf_order(_freeze(points), self.tree)
 
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return the k nearest points of each query, each within a factor 1 + eps of the true one of its rank."""
@@ -122,6 +130,10 @@ class BlockedBrute:
             scale=scale,
         )
 
+    def order(self, points: FloatArray) -> IntArray:
+        """Return the order of the blocks the queries fall in."""
+        return _leaf_order(_freeze(points), self.blocks)
+
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return the k nearest points of each query, each within a factor 1 + eps of the true one of its rank."""
         n, n_sample = len(self.blocks.points), self.blocks.sample_steps.size
@@ -155,8 +167,12 @@ class BlockedBrute:
 def _sort_queries(points: FloatArray, tree: Any) -> tuple[FloatArray, IntArray]:
     """Sort queries by the leaf they fall in; return them and the row each came from."""
     queries = _freeze(points)
-    order = np.argsort(find_leaves(tree.cut_dim, tree.cut_value, queries), kind="stable")
+    order = _leaf_order(queries, tree)
     return _freeze(queries[order]), order
+
+
+def _leaf_order(queries: FloatArray, tree: Any) -> IntArray:
+    return np.argsort(find_leaves(tree.cut_dim, tree.cut_value, queries), kind="stable")
 
 
 def _freeze(array: NDArray[Any]) -> NDArray[Any]:

@@ -40,6 +40,9 @@ class FaissIndex:
         self._index.add(cells)
         self.nprobe, self.recall = self._choose_nprobe(cells, k)
 
+    def order(self, points: FloatArray) -> None:
+        """Return None: this search gains nothing from an order of its queries."""
+
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return k near points of each query; ``eps`` is ignored, the recall stands in its place."""
         indices = self._search(self._round(points), k, self.nprobe)

@@ -18,6 +18,9 @@ class KDTreeIndex:
         self._power = _MINKOWSKI_POWER[metric]
         self._tree = cKDTree(self._place(points))
 
+    def order(self, points: FloatArray) -> None:
+        """Return None: this search gains nothing from an order of its queries."""
+
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return the k nearest points of each query."""
         # a list of ranks keeps the neighbour axis for k = 1

@@ -6,7 +6,7 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidInputError
 
 Metric = Literal["euclidean", "manhattan", "chebyshev", "cosine"]
@@ -33,6 +33,10 @@ class NeighborIndex(Protocol):
     """A searchable set of calibration points. Searches are safe to run on several threads at once."""
 
     metric: Metric
+
+    def order(self, points: FloatArray) -> IntArray | None:
+        """Return an order of queries in which those near each other follow each other; None if it would not help."""
+        ...
 
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return the k nearest points of each query; with eps > 0 each at most 1 + eps times as far as the true one."""

@@ -13,7 +13,7 @@ from nearcal._optional import import_extra
 
 Progress: TypeAlias = bool | Callable[[int, int], None]
 
-_PAIRS_PER_CHUNK = 2**17  # small enough for the processor's caches, large enough to outweigh the interpreter
+_PAIRS_PER_CHUNK = 2**18  # more no longer fits in the caches; less, and threads queue for the interpreter
 _BYTES_PER_PAIR = 64  # a neighbour's index, distance, weight and score, and the temporaries of their arithmetic
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, Protocol, Self, TypeVar, get_args
+from typing import Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ THINS: tuple[Thin, ...] = get_args(Thin)
 _PROBE_ROWS = 32
 _Number = TypeVar("_Number", np.int32, np.float64)
 
+Rows: TypeAlias = slice | IntArray  # a chunk: neighbouring rows, or any
 NO_NEIGHBORHOOD = -1  # the row keeps its base distribution
 
 
@@ -118,8 +119,12 @@ class Finder(Protocol):
         """Whether all rows have one and the same neighbourhood."""
         ...
 
-    def find(self, rows: slice) -> Neighborhoods:
-        """Return the neighbourhoods of a range of rows."""
+    def order(self) -> IntArray | None:
+        """Return the rows in an order that makes chunks of near rows; None if the search gains nothing by it."""
+        ...
+
+    def find(self, rows: Rows) -> Neighborhoods:
+        """Return the neighbourhoods of a chunk of rows."""
         ...
 
     def take(self, rows: IntArray) -> Self:
@@ -147,8 +152,12 @@ class KNearest:
         """Return False."""
         return False
 
-    def find(self, rows: slice) -> Neighborhoods:
-        """Search a range of rows."""
+    def order(self) -> IntArray | None:
+        """Return the order that suits the index."""
+        return self.index.order(self.points)
+
+    def find(self, rows: Rows) -> Neighborhoods:
+        """Search a chunk of rows."""
         return weigh(self.index.nearest(self.points[rows], self.k, self.eps), self.smoothing)
 
     def take(self, rows: IntArray) -> Self:
@@ -180,8 +189,12 @@ class WithinRadius:
         """Return False."""
         return False
 
-    def find(self, rows: slice) -> Neighborhoods:
-        """Search a range of rows and apply the policy to the thin ones."""
+    def order(self) -> IntArray | None:
+        """Return the order that suits the index."""
+        return self.index.order(self.points)
+
+    def find(self, rows: Rows) -> Neighborhoods:
+        """Search a chunk of rows and apply the policy to the thin ones."""
         lists = self.index.within(self.points[rows], self.radius)
         counts = np.diff(lists.indptr)
         found = weigh(lists, self.smoothing)
@@ -190,9 +203,10 @@ class WithinRadius:
             return found
         if self.thin == "raise":
             first = thin_rows[0]
+            row = np.arange(len(self.points))[rows][first]
             raise ThinNeighborhoodError(
                 f"every row must have at least min_neighbors={self.min_neighbors} calibration points within "
-                f"radius={self.radius:g}; row {rows.start + first} has {counts[first]}, and {len(thin_rows)} rows of "
+                f"radius={self.radius:g}; row {row} has {counts[first]}, and {len(thin_rows)} rows of "
                 f'{len(counts)} looked at are thin; increase radius or choose thin="nearest", "global" or "base"'
             )
         if self.thin == "base":
@@ -259,9 +273,13 @@ class Everyone:
     def _shared(self) -> Neighborhoods:
         return everyone(self.n_cal)
 
-    def find(self, rows: slice) -> Neighborhoods:
+    def order(self) -> None:
+        """Return None: there is nothing to search."""
+
+    def find(self, rows: Rows) -> Neighborhoods:
         """Return the shared neighbourhood."""
-        return replace(self._shared, which=np.zeros(rows.stop - rows.start, dtype=np.intp), is_everyone=True)
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        return replace(self._shared, which=np.zeros(count, dtype=np.intp), is_everyone=True)
 
     def take(self, rows: IntArray) -> Self:
         """Return the same: rows do not differ."""

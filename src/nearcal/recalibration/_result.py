@@ -15,7 +15,7 @@ from nearcal._normal_scores import z_from_log_tails
 from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels
 from nearcal.recalibration._chunks import Workers
 from nearcal.recalibration._local_sample import Calibration, LocalSample, QuantileRule
-from nearcal.recalibration._neighborhoods import Finder, Neighborhoods
+from nearcal.recalibration._neighborhoods import Finder, Neighborhoods, Rows
 
 LocationScale: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -105,7 +105,9 @@ class Recalibrated(Distribution):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle and copy take along: all but the neighbourhoods kept, which can be found again."""
-        return {**vars(self), "_kept": {}}
+        state = {**vars(self), "_kept": {}}
+        state.pop("_order", None)
+        return state
 
     def _rows(self, rows: IntArray) -> Self:
         return type(self)(
@@ -163,7 +165,7 @@ class Recalibrated(Distribution):
         location_scale = self._location_scale_scores
         at = np.empty((len(self), 0)) if y is None else self._evaluate(np.array, y, "y").reshape(len(self), -1)
 
-        def statistics(sample: LocalSample, rows: slice) -> tuple[FloatArray, ...]:
+        def statistics(sample: LocalSample, rows: Rows) -> tuple[FloatArray, ...]:
             scores = sample.quantile_scores(np.tile(levels, (len(sample.base), 1)), self.quantile_rule)
             mean, var = sample.moments(_cut(location_scale, rows))
             quantiles = sample.base._from_z(scores)
@@ -286,7 +288,7 @@ class Recalibrated(Distribution):
         return self._gather(lambda sample, rows: (sample.density_z(y[rows]),), expanded=True, columns=y.shape[1])[0]
 
     def _quantiles(self, p: FloatArray, rule: QuantileRule) -> FloatArray:
-        def quantiles(sample: LocalSample, rows: slice) -> tuple[FloatArray]:
+        def quantiles(sample: LocalSample, rows: Rows) -> tuple[FloatArray]:
             return (sample.base._from_z(sample.quantile_scores(p[rows], rule)),)
 
         return self._gather(quantiles, expanded=rule == "interpolated", columns=p.shape[1])[0]
@@ -312,7 +314,7 @@ class Recalibrated(Distribution):
 
     def _gather(
         self,
-        statistics: Callable[[LocalSample, slice], tuple[FloatArray, ...]],
+        statistics: Callable[[LocalSample, Rows], tuple[FloatArray, ...]],
         *,
         expanded: bool = False,
         columns: int = 1,
@@ -320,38 +322,46 @@ class Recalibrated(Distribution):
     ) -> tuple[FloatArray, ...]:
         """Compute statistics chunk by chunk and join them.
 
+        Where the search gains by it a chunk holds rows that are near each other, and results are put back in place.
         ``expanded`` says that a table of rows × longest neighbourhood is made, even where rows share a neighbourhood.
         ``columns`` is the number of values asked for in each row.
         """
         pairs = 1 if self._finder.is_shared and not expanded else self._finder.pairs_per_row
         chunks = self._workers.chunks(len(self), max(pairs, columns, self.base._values_per_row))
+        order = self._order if len(chunks) > 1 else None
         results: dict[int, tuple[FloatArray, ...]] = {}
 
-        def task(rows: slice) -> None:
-            found = self._neighborhoods(rows, keep=keep)
+        def task(chunk: slice) -> None:
+            found = self._neighborhoods(chunk, order, keep=keep)
             parts = []
             for part in found.split(self._workers.pairs_per_chunk()) if expanded else [slice(0, len(found.which))]:
-                own = slice(rows.start + part.start, rows.start + part.stop)
-                base = self.base if own == slice(0, len(self)) else self.base[own]
-                neighborhoods = found if own == rows else found.part(part)
-                parts.append(statistics(LocalSample(base, neighborhoods, self._calibration), own))
-            results[rows.start] = parts[0] if len(parts) == 1 else _join(parts)
+                own = slice(chunk.start + part.start, chunk.start + part.stop)
+                rows = own if order is None else order[own]
+                base = self.base if own == slice(0, len(self)) else self.base[rows]
+                neighborhoods = found if own == chunk else found.part(part)
+                parts.append(statistics(LocalSample(base, neighborhoods, self._calibration), rows))
+            results[chunk.start] = parts[0] if len(parts) == 1 else _join(parts)
 
         self._workers.run(task, chunks)
-        return _join([results[chunk.start] for chunk in chunks])
+        joined = _join([results.pop(chunk.start) for chunk in chunks])
+        return joined if order is None else tuple(_put_back(values, order) for values in joined)
 
-    def _read_only(self, statistic: Callable[[LocalSample, slice], tuple[FloatArray, ...]]) -> FloatArray:
+    @cached_property
+    def _order(self) -> IntArray | None:
+        return self._finder.order()
+
+    def _read_only(self, statistic: Callable[[LocalSample, Rows], tuple[FloatArray, ...]]) -> FloatArray:
         """Compute a statistic that is kept and shown as an attribute."""
         values = self._gather(statistic)[0]
         values.flags.writeable = False
         return values
 
-    def _neighborhoods(self, rows: slice, *, keep: bool) -> Neighborhoods:
+    def _neighborhoods(self, chunk: slice, order: IntArray | None, *, keep: bool) -> Neighborhoods:
         """Search the neighbourhoods of a chunk, or take them from an earlier search."""
-        key = (rows.start, rows.stop)
+        key = (chunk.start, chunk.stop)
         found = self._kept.get(key)
         if found is None:
-            found = self._finder.find(rows)
+            found = self._finder.find(chunk if order is None else order[chunk])
             spent = sum(other.nbytes for other in list(self._kept.values()))
             if keep and not self._finder.is_shared and spent + found.nbytes <= self._workers.memory // 2:
                 self._kept[key] = found
@@ -362,7 +372,14 @@ def _join(parts: list[tuple[FloatArray, ...]]) -> tuple[FloatArray, ...]:
     return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
-def _cut(location_scale: LocationScale | None, rows: slice) -> LocationScale | None:
+def _put_back(values: FloatArray, order: IntArray) -> FloatArray:
+    """Return values in the place of the row each belongs to, given the rows in the order they were computed."""
+    placed = np.empty_like(values)
+    placed[order] = values
+    return placed
+
+
+def _cut(location_scale: LocationScale | None, rows: Rows) -> LocationScale | None:
     if location_scale is None:
         return None
     loc, scale, scores = location_scale

@@ -8,6 +8,7 @@ from nearcal.distributions import Distribution, Normal
 from nearcal.distributions._interpolation import Interpolated, count_not_above
 from nearcal.recalibration import MappedDistribution, Recalibrated
 from nearcal.recalibration._local_sample import LocalSample
+from nearcal.recalibration._neighborhoods import Rows
 from nearcal.scores._crps_rows import REACH, RELATIVE_TOLERANCE, crps_rows, pinball_density
 from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
 from nearcal.scores._quadrature import integrate
@@ -20,27 +21,29 @@ _MANY_KNOTS = 100  # then the pieces between them are short, and few nodes on ea
 def _recalibrated(dist: Recalibrated, y: FloatArray) -> FloatArray:
     location_scale = dist._location_scale_scores
 
-    def score(sample: LocalSample, rows: slice) -> tuple[FloatArray]:
+    def score(sample: LocalSample, rows: Rows) -> tuple[FloatArray]:
+        own, alone = y[rows], sample.left_alone
         if dist.quantile_rule == "interpolated":
-            result = _interpolated(sample, y[rows])
+            result = np.empty(len(own))
+            others = np.setdiff1d(np.arange(len(own)), alone)
+            if len(others):
+                result[others] = _interpolated(sample.base[others], sample.curve.take(others), own[others])
         else:
             parts = location_scale and (location_scale[0][rows], location_scale[1][rows], location_scale[2])
-            result = sorted_sample_crps(*sample.sorted_sample(parts), y[rows])
-        alone = sample.left_alone
+            result = sorted_sample_crps(*sample.sorted_sample(parts), own)
         if len(alone):
-            result[alone] = crps_rows(sample.base[alone], y[rows][alone])
+            result[alone] = crps_rows(sample.base[alone], own[alone])
         return (result,)
 
     return dist._gather(score, expanded=True)[0]
 
 
-def _interpolated(sample: LocalSample, y: FloatArray) -> FloatArray:
-    base, curve = sample.base, sample.curve
+def _interpolated(base: Distribution, curve: Interpolated, y: FloatArray) -> FloatArray:
     if isinstance(base, Normal):  # Normal quantiles are linear in the score, so the pieces stay straight
         return interpolated_crps(curve.affine(base.loc, base.scale), y)
     z = curve.z(base._unbounded_z(y[:, np.newaxis]))
     score = np.where(_has_mean(base, curve), 0.0, np.inf)
-    rows = np.setdiff1d(np.flatnonzero(np.isfinite(score)), sample.left_alone)
+    rows = np.flatnonzero(np.isfinite(score))
     block = max(1, _PANELS // (curve.values.shape[1] + 2))
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
@@ -59,15 +62,8 @@ def _mapped(dist: MappedDistribution, y: FloatArray) -> FloatArray:
         rows = np.arange(start, min(start + block, len(y)))
         own = curve.take(np.zeros(len(rows), dtype=np.intp))
         own.scores = np.broadcast_to(curve.scores, (len(rows), knots))
-        score[rows] = _interpolated_rows(dist.base[rows], own, y[rows])
+        score[rows] = _interpolated(dist.base[rows], own, y[rows])
     return score
-
-
-def _interpolated_rows(base: Distribution, curve: Interpolated, y: FloatArray) -> FloatArray:
-    if isinstance(base, Normal):
-        return interpolated_crps(curve.affine(base.loc, base.scale), y)
-    z = curve.z(base._unbounded_z(y[:, np.newaxis]))
-    return np.where(_has_mean(base, curve), _integrate_pieces(base, curve, y, z), np.inf)
 
 
 def _has_mean(base: Distribution, curve: Interpolated) -> FloatArray:
