@@ -109,7 +109,6 @@ def test_the_conservative_rule_only_widens():
 FAR = np.where(np.arange(M)[:, np.newaxis] % 3 == 0, SPACE_NEW + 50.0, SPACE_NEW)  # every third row sees nobody
 
 
-@pytest.mark.parametrize("rule", QUANTILE_RULES)
 def test_the_error_names_a_row_that_is_thin():
     for threads in (1, 3):  # three chunks, of rows that are near each other
         out = local(space_new=FAR, radius=1.5, min_neighbors=8, thin="raise", threads=threads)
@@ -119,6 +118,7 @@ def test_the_error_names_a_row_that_is_thin():
         assert count == (np.linalg.norm(SPACE - FAR[row], axis=1) <= 1.5).sum() < 8
 
 
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
 @pytest.mark.parametrize("thin", [policy for policy in THINS if policy != "raise"])
 @pytest.mark.parametrize("space_new", [SPACE_NEW, FAR, SPACE_NEW + 50.0], ids=["none thin", "some thin", "all thin"])
 def test_thin_rows(space_new, thin, rule):
