@@ -13,7 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcal._jit._compile import inner, kernel
-from nearcal._jit._select import append_below, bound_smallest, keep_below, keep_smallest, make_scratch, write_row
+from nearcal._jit._select import (
+    Scratch,
+    append_below,
+    bound_smallest,
+    keep_below,
+    keep_smallest,
+    make_scratch,
+    write_row,
+)
 from nearcal._jit._tree import find_home
 
 LEAF = 64
@@ -35,7 +43,7 @@ class Tree(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Leaves to visit and scratch to list them."""
+    """Leaves to visit and scratch to list them, made in Python: see ``_brute.Batch``."""
 
     leaves: np.ndarray  # (n_leaves + GROUP,)
     squares: np.ndarray  # squared distances of their boxes
@@ -43,10 +51,19 @@ class Near(NamedTuple):
     ends: np.ndarray  # (SHELLS,)
     groups: np.ndarray  # (n_groups,) squared distances of the boxes of groups
     group: np.ndarray  # (GROUP,) and of the boxes of one group
+    points: np.ndarray  # (LEAF,) and of the points of one leaf
 
 
-@inner
-def make_near(tree):
+class Candidates(NamedTuple):
+    """Candidates for the k nearest, and scratch to select among them."""
+
+    values: np.ndarray  # squared distances
+    ids: np.ndarray
+    scratch: Scratch
+
+
+def make_near(tree: Tree) -> Near:
+    """Scratch to list leaves of a tree."""
     n_groups, n_leaves = len(tree.low), len(tree.leaves)
     return Near(
         np.empty(n_leaves + GROUP, np.int64),
@@ -54,8 +71,20 @@ def make_near(tree):
         np.empty(n_leaves, np.int64),
         np.empty(SHELLS, np.int32),
         np.empty(n_groups),
-        np.empty(tree.low.shape[2]),
+        np.empty(GROUP),
+        np.empty(LEAF),
     )
+
+
+def count_home(tree: Tree, k: int) -> int:
+    """Return how many leaves a query measures first."""
+    return min((k + k // 4 + LEAF - 1) // LEAF, len(tree.leaves))
+
+
+def make_candidates(tree: Tree, k: int) -> Candidates:
+    """Room for the candidates of a query."""
+    room = (2 * count_home(tree, k) + 3) * LEAF
+    return Candidates(np.empty(room), np.empty(room, np.int32), make_scratch(room))
 
 
 @inner
@@ -124,15 +153,13 @@ def _sort_by_shell(near, size, bound):
 
 
 @kernel
-def query_boxes(tree, queries, k, eps, order, out):
+def query_boxes(tree, queries, k, eps, n_home, candidates, near, order, out):
     """K nearest points of query i into row order[i], unsorted; within a factor 1 + eps (Arya et al. 1998).
 
     Best with queries that lie near one another in turn: they find their leaves still in cache.
     """
-    n_home = min((k + k // 4 + LEAF - 1) // LEAF, len(tree.leaves))
-    limit, room = (n_home + 1) * LEAF, (2 * n_home + 3) * LEAF
-    values, ids, scratch = np.empty(room), np.empty(room, np.int32), make_scratch(room)
-    near, dist2 = make_near(tree), np.empty(tree.leaves.shape[2])
+    limit = (n_home + 1) * LEAF
+    values, ids, scratch, dist2 = candidates.values, candidates.ids, candidates.scratch, near.points
     shrink = 1.0 / (1.0 + eps) ** 2
     for r in range(len(queries)):
         first, last = find_home(tree.cut_dim, tree.cut_value, queries, r, n_home)

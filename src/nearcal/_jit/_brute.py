@@ -10,8 +10,8 @@ import numpy as np
 
 from nearcal._jit._boxes import measure_boxes
 from nearcal._jit._compile import inlined, inner, kernel
-from nearcal._jit._filter import BLOCK, cut_score, guess_bounds, list_hits, mark_block, shrink_queries
-from nearcal._jit._select import keep_smallest, make_scratch, write_row
+from nearcal._jit._filter import BLOCK, Blocks, cut_score, guess_bounds, list_hits, mark_block, shrink_queries
+from nearcal._jit._select import Scratch, keep_smallest, make_scratch, write_row
 from nearcal._jit._vector import ROWS, sum_squares
 
 MOST_ROWS = 256  # rows that share each block while it is in cache
@@ -19,7 +19,7 @@ MOST_CANDIDATES = 2**20  # of all rows of a batch together
 
 
 class Batch(NamedTuple):
-    """Scratch of a batch of rows."""
+    """Scratch of a batch of rows, made in Python: every kind of array that a kernel makes takes time to compile."""
 
     rounded: np.ndarray  # (rows, 2 * n_pairs) int16, the queries for the filter
     steps: np.ndarray  # (rows,) float32
@@ -29,16 +29,20 @@ class Batch(NamedTuple):
     reached: np.ndarray  # (n_blocks, rows) whether the block may hold a neighbour
     box2: np.ndarray  # (n_blocks,)
     counts: np.ndarray  # (rows,) candidates found so far
-    values: np.ndarray  # (rows, room) their squared distances
-    ids: np.ndarray  # (rows, room)
+    values: np.ndarray  # (rows, room + 3) their squared distances
+    ids: np.ndarray  # (rows, room + 3)
     passed: np.ndarray  # (ROWS, BLOCK / 64) bits, for one block
     hits: np.ndarray  # (BLOCK + 3,)
+    sample_scores: np.ndarray  # (ROWS, n_sample) float32
+    sample_squares: np.ndarray  # (n_sample,)
+    scratch: Scratch
 
 
-@inner
-def make_batch(rows, room, blocks):
-    """Scratch for a number of rows, to be a multiple of ROWS."""
-    n_blocks = blocks.low.shape[2]
+def make_batch(n_rows: int, room: int, blocks: Blocks) -> Batch:
+    """Scratch for as many of the rows, a multiple of ROWS, as share a batch, with room for candidates of each."""
+    n_batch = min(MOST_ROWS, MOST_CANDIDATES // max(room, 1), n_rows + ROWS - 1)
+    rows = max(ROWS, n_batch // ROWS * ROWS)
+    n_blocks, n_sample = blocks.low.shape[2], blocks.sample_steps.size
     return Batch(
         np.zeros((rows, 2 * blocks.strips.shape[1]), np.int16),
         np.zeros(rows, np.float32),
@@ -48,10 +52,13 @@ def make_batch(rows, room, blocks):
         np.zeros((n_blocks, rows), np.bool_),
         np.empty(n_blocks),
         np.empty(rows, np.int64),
-        np.empty((rows, room)),
-        np.empty((rows, room), np.int32),
+        np.empty((rows, room + 3)),
+        np.empty((rows, room + 3), np.int32),
         np.empty((ROWS, BLOCK // 64), np.uint64),
         np.empty(BLOCK + 3, np.int32),
+        np.empty((ROWS, n_sample), np.float32),
+        np.empty(n_sample),
+        make_scratch(max(room, n_sample)),
     )
 
 
@@ -78,7 +85,7 @@ def measure_hits(blocks, hits, size, queries, r, values, ids, row, count):
 
 
 @inner
-def _filter_batch(blocks, queries, start, stop, k, batch, scratch):
+def _filter_batch(blocks, queries, start, stop, k, batch):
     """Candidates of the rows start..stop: every point within batch.bounds, or at least the k nearest of these."""
     room = batch.values.shape[1] - 3
     for b in range(blocks.low.shape[2]):
@@ -93,7 +100,7 @@ def _filter_batch(blocks, queries, start, stop, k, batch, scratch):
             if size == 0:
                 continue
             if batch.counts[row] + size > room:
-                kth = keep_smallest(batch.values[row], batch.ids[row], batch.counts[row], k, scratch)
+                kth = keep_smallest(batch.values[row], batch.ids[row], batch.counts[row], k, batch.scratch)
                 batch.counts[row] = k
                 batch.cuts[row] = cut_score(batch.norms[row], kth, blocks.scale)
             count = batch.counts[row]
@@ -113,41 +120,36 @@ def mark_reached(blocks, queries, start, stop, eps, batch):
 
 
 @inner
-def _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, scores, lower, scratch, order, out):
+def _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, order, out):
     """K nearest points of the queries start..stop: see ``query_blocks``."""
     shrink_queries(blocks, queries, start, stop, batch.rounded, batch.steps, batch.norms)
     batch.bounds[:] = np.inf
     if rank < blocks.sample_steps.size:
-        guess_bounds(blocks, batch, rank, scores, lower, scratch)
+        guess_bounds(blocks, batch, rank)
     for row in range(stop - start):
         batch.cuts[row] = cut_score(batch.norms[row], batch.bounds[row], blocks.scale)
     batch.counts[:] = 0
     mark_reached(blocks, queries, start, stop, eps, batch)
-    _filter_batch(blocks, queries, start, stop, k, batch, scratch)
+    _filter_batch(blocks, queries, start, stop, k, batch)
     for row in range(stop - start):
         out.kth[order[start + row]] = -1.0
         if batch.counts[row] >= k:
             values, ids = batch.values[row], batch.ids[row]
-            square = keep_smallest(values, ids, batch.counts[row], k, scratch)
+            square = keep_smallest(values, ids, batch.counts[row], k, batch.scratch)
             if square <= batch.bounds[row]:
                 write_row(values, ids, k, square, out, order[start + row])
 
 
 @kernel
-def query_blocks(blocks, queries, k, eps, rank, room, order, out):
+def query_blocks(blocks, queries, k, eps, rank, batch, order, out):
     """K nearest points of query i into row order[i], unsorted; a k-th distance of -1 where the guess was too low.
 
     Best with queries that lie near one another in turn: they skip the same blocks.
 
-    The guess is the sample's point of this rank; a rank beyond the sample stands for no guess. A row has room for so
-    many candidates, at least k + BLOCK.
+    The guess is the sample's point of this rank; a rank beyond the sample stands for no guess. The batch has room for
+    at least k + BLOCK candidates a row.
     """
-    n_rows, n_sample = len(queries), blocks.sample_steps.size
-    n_batch = min(MOST_ROWS, MOST_CANDIDATES // room, n_rows + ROWS - 1)
-    n_batch = max(ROWS, n_batch // ROWS * ROWS)
-    batch = make_batch(n_batch, room + 3, blocks)
-    scores, lower = np.empty((ROWS, n_sample), np.float32), np.empty(n_sample)
-    scratch = make_scratch(max(room, n_sample))
+    n_rows, n_batch = len(queries), len(batch.counts)
     for start in range(0, n_rows, n_batch):
         stop = min(start + n_batch, n_rows)
-        _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, scores, lower, scratch, order, out)
+        _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, order, out)

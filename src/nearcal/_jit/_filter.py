@@ -114,9 +114,10 @@ def list_hits(b, batch, row):
 
 
 @inner
-def guess_bounds(blocks, batch, rank, scores, lower, scratch):
+def guess_bounds(blocks, batch, rank):
     """Guess for each row a squared distance within which the sample has ``rank`` points, as far as the filter sees."""
     n_sample, strips = blocks.sample_steps.size, blocks.sample_strips
+    scores, lower = batch.sample_scores, batch.sample_squares
     for r in range(0, len(batch.norms), ROWS):
         for s in range(len(strips)):
             score_strip(
@@ -134,5 +135,5 @@ def guess_bounds(blocks, batch, rank, scores, lower, scratch):
             for p in range(n_sample):
                 square = batch.norms[r + i] - 2.0 * scores[i, p]
                 lower[p] = square if square > 0.0 else 0.0
-            bound = bound_smallest(lower, n_sample, rank, scratch)
+            bound = bound_smallest(lower, n_sample, rank, batch.scratch)
             batch.bounds[r + i] = bound / (blocks.scale * blocks.scale)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from nearcal._jit._boxes import LEAF, list_leaves, make_near, measure_leaf
-from nearcal._jit._brute import make_batch, mark_reached, measure_hits
+from nearcal._jit._boxes import LEAF, list_leaves, measure_leaf
+from nearcal._jit._brute import mark_reached, measure_hits
 from nearcal._jit._compile import inner, kernel
 from nearcal._jit._filter import BLOCK, cut_score, list_hits, mark_block, shrink_queries
 from nearcal._jit._select import append_below
@@ -26,9 +26,9 @@ def _cap(radius):
 
 
 @kernel
-def within_boxes(tree, queries, radius):
+def within_boxes(tree, queries, radius, near):
     """Row pointers, indices and distances of the points within the radius of each query."""
-    near, dist2 = make_near(tree), np.empty(tree.leaves.shape[2])
+    dist2 = near.points
     indptr, count = np.zeros(len(queries) + 1, np.int64), np.int64(0)
     indices, distances = np.empty(4 * LEAF, np.int32), np.empty(4 * LEAF)
     for r in range(len(queries)):
@@ -46,10 +46,9 @@ def within_boxes(tree, queries, radius):
 
 
 @inner
-def _collect_pairs(blocks, queries, radius):
+def _collect_pairs(blocks, queries, radius, batch):
     """Row, index and distance of every pair within the radius, block by block."""
     n_rows, zero = len(queries), np.int64(0)
-    batch = make_batch((n_rows + ROWS - 1) // ROWS * ROWS, 0, blocks)
     shrink_queries(blocks, queries, zero, n_rows, batch.rounded, batch.steps, batch.norms)
     for row in range(n_rows):
         batch.bounds[row] = _cap(radius)
@@ -76,9 +75,9 @@ def _collect_pairs(blocks, queries, radius):
 
 
 @kernel
-def within_blocks(blocks, queries, radius):
-    """Row pointers, indices and distances of the points within the radius of each query, for at most MOST_ROWS."""
-    rows, indices, distances = _collect_pairs(blocks, queries, radius)
+def within_blocks(blocks, queries, radius, batch):
+    """Row pointers, indices and distances of the points within the radius of each query, for one batch of them."""
+    rows, indices, distances = _collect_pairs(blocks, queries, radius, batch)
     indptr = np.zeros(len(queries) + 1, np.int64)
     for row in rows:
         indptr[row + 1] += 1

@@ -33,8 +33,7 @@ class Scratch(NamedTuple):
     bins: np.ndarray  # (BINS,) int32
 
 
-@inner
-def make_scratch(capacity):
+def make_scratch(capacity: int) -> Scratch:
     """Working space to select among up to ``capacity`` candidates."""
     return Scratch(np.empty(capacity, np.int64), np.empty(capacity, np.int32), np.empty(BINS, np.int32))
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal._jit._boxes import GROUP, LEAF, Tree, query_boxes
-from nearcal._jit._brute import MOST_ROWS, query_blocks
+from nearcal._jit._boxes import GROUP, LEAF, Tree, count_home, make_candidates, make_near, query_boxes
+from nearcal._jit._brute import MOST_ROWS, make_batch, query_blocks
 from nearcal._jit._filter import BLOCK, Blocks, round_off, shrink_rows
 from nearcal._jit._line import fill_line, query_line, reach_line
 from nearcal._jit._radius import within_blocks, within_boxes
@@ -86,12 +86,13 @@ class LeafBoxes:
         """Return the k nearest points of each query, each within a factor 1 + eps of the true one of its rank."""
         out = _empty_nearest(len(points), k)
         queries, order = _sort_queries(points, self.tree)
-        query_boxes(self.tree, queries, k, eps, order, out)
+        candidates, near = make_candidates(self.tree, k), make_near(self.tree)
+        query_boxes(self.tree, queries, k, eps, count_home(self.tree, k), candidates, near, order, out)
         return _as_lists(out)
 
     def within(self, points: FloatArray, radius: float) -> NeighborLists:
         """Return all points at distance <= radius of each query."""
-        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius)
+        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius, make_near(self.tree))
         return NeighborLists(indptr, indices, distances, np.full(len(points), radius))
 
 
@@ -146,7 +147,8 @@ class BlockedBrute:
         while len(rows) > 0:  # ends at the latest with a rank beyond the sample, which is no guess at all
             n_expected = rank * n // n_sample if rank < n_sample else 0
             room = min(n, max(2 * k, 3 * n_expected // 2)) + BLOCK
-            query_blocks(self.blocks, queries, k, eps, rank, room, rows, out)
+            batch = make_batch(len(queries), room, self.blocks)
+            query_blocks(self.blocks, queries, k, eps, rank, batch, rows, out)
             missed = out.kth[rows] < 0
             queries, rows, rank = _freeze(queries[missed]), rows[missed], 4 * rank
         return _as_lists(out)
@@ -154,8 +156,9 @@ class BlockedBrute:
     def within(self, points: FloatArray, radius: float) -> NeighborLists:
         """Return all points at distance <= radius of each query."""
         queries = _freeze(points)
+        batch = make_batch(min(len(queries), MOST_ROWS), 0, self.blocks)
         parts = [
-            within_blocks(self.blocks, queries[start : start + MOST_ROWS], radius)
+            within_blocks(self.blocks, queries[start : start + MOST_ROWS], radius, batch)
             for start in range(0, max(len(queries), 1), MOST_ROWS)
         ]
         counts = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
