@@ -49,7 +49,7 @@ class LocalRecalibrator(Recalibrator):
     thin : {"nearest", "global", "base", "raise"}
         What thin rows get: their ``min_neighbors`` nearest points, all points with equal weights, their base
         distribution unchanged, or an error.
-    quantile_rule : {"step", "interpolated", "conservative"}
+    quantile_rule : {"step", "interpolated", "predictive", "conservative"}
         How quantiles are read from the weighted sample; see :class:`Recalibrated`.
     memory : int
         Bytes of working memory: half for the chunks in work, half for neighbourhoods kept between questions.
