@@ -43,19 +43,22 @@ from nearcal.recalibration import (
     Neighbors,
     QuantileNetRecalibrator,
     Recalibrated,
+    Reliability,
     Summary,
     VarianceScaling,
     WeightedSample,
 )
 
 if TYPE_CHECKING:
-    from nearcal import diagnostics, plots, scores
+    from nearcal import adapters, diagnostics, plots, scores
+    from nearcal.calibrated import CalibratedModel, calibrate
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.tuning import Candidate, Tuning, tune
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CalibratedModel",
     "Candidate",
     "ConformalDistribution",
     "ConformalRecalibrator",
@@ -82,6 +85,7 @@ __all__ = [
     "QuantileNetRecalibrator",
     "Quantiles",
     "Recalibrated",
+    "Reliability",
     "Samples",
     "ScipyDistribution",
     "StudentT",
@@ -91,6 +95,8 @@ __all__ = [
     "Tuning",
     "VarianceScaling",
     "WeightedSample",
+    "adapters",
+    "calibrate",
     "diagnostics",
     "evaluate",
     "from_scipy",
@@ -102,9 +108,12 @@ __all__ = [
 
 # loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
 _LAZY = {
+    "CalibratedModel": "nearcal.calibrated",
     "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
     "Tuning": "nearcal.tuning",
+    "adapters": "nearcal",
+    "calibrate": "nearcal.calibrated",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
     "plots": "nearcal",
