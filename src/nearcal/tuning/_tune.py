@@ -27,7 +27,7 @@ def tune(
     spaces: Any,
     *,
     k: int | Sequence[int] = DEFAULT_K,
-    smoothings: Smoothing | Sequence[Smoothing] = ("epanechnikov", "uniform"),
+    smoothings: Smoothing | Sequence[Smoothing] = ("biweight", "epanechnikov"),
     scalings: Scaling | Sequence[Scaling] = ("standard", "whiten"),
     components: int | Sequence[int | None] | None = None,
     rule: Rule = "one-standard-error",
