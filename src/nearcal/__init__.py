@@ -35,6 +35,7 @@ from nearcal.recalibration import (
     ConformalRecalibrator,
     GlobalRecalibrator,
     GPBetaRecalibrator,
+    IdentityRecalibrator,
     IsotonicRecalibrator,
     KNNRegressor,
     LocalRecalibrator,
@@ -42,18 +43,23 @@ from nearcal.recalibration import (
     Neighbors,
     QuantileNetRecalibrator,
     Recalibrated,
+    Reliability,
     Summary,
     VarianceScaling,
     WeightedSample,
 )
 
 if TYPE_CHECKING:
-    from nearcal import diagnostics, plots, scores
+    from nearcal import adapters, diagnostics, plots, scores
+    from nearcal.calibrated import CalibratedModel, calibrate
     from nearcal.evaluation import Evaluation, evaluate
+    from nearcal.tuning import Candidate, Tuning, tune
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CalibratedModel",
+    "Candidate",
     "ConformalDistribution",
     "ConformalRecalibrator",
     "Distribution",
@@ -61,6 +67,7 @@ __all__ = [
     "GPBetaRecalibrator",
     "Gamma",
     "GlobalRecalibrator",
+    "IdentityRecalibrator",
     "InvalidInputError",
     "InvalidParameterError",
     "IsotonicRecalibrator",
@@ -78,29 +85,40 @@ __all__ = [
     "QuantileNetRecalibrator",
     "Quantiles",
     "Recalibrated",
+    "Reliability",
     "Samples",
     "ScipyDistribution",
     "StudentT",
     "Summary",
     "Table",
     "ThinNeighborhoodError",
+    "Tuning",
     "VarianceScaling",
     "WeightedSample",
+    "adapters",
+    "calibrate",
     "diagnostics",
     "evaluate",
     "from_scipy",
     "from_torch",
     "plots",
     "scores",
+    "tune",
 ]
 
 # loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
 _LAZY = {
+    "CalibratedModel": "nearcal.calibrated",
+    "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
+    "Tuning": "nearcal.tuning",
+    "adapters": "nearcal",
+    "calibrate": "nearcal.calibrated",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
     "plots": "nearcal",
     "scores": "nearcal",
+    "tune": "nearcal.tuning",
 }
 
 

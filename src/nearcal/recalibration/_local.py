@@ -10,6 +10,7 @@ from nearcal.recalibration._base import Recalibrator, calibration_scores, requir
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
 from nearcal.recalibration._local_sample import QUANTILE_RULES, Calibration, QuantileRule
 from nearcal.recalibration._neighborhoods import THINS, Finder, KNearest, Thin, WithinRadius
+from nearcal.recalibration._reliability import CalibrationPoints
 from nearcal.recalibration._result import Recalibrated
 from nearcal.scaling import Scaling, SpaceMap, learn_scaling
 from nearcal.smoothing import SMOOTHINGS, Smoothing
@@ -36,6 +37,9 @@ class LocalRecalibrator(Recalibrator):
     scaling : {"none", "standard", "whiten"}
         How to scale the space: not at all (the paper), columns to unit standard deviation, or to uncorrelated
         directions of unit standard deviation.
+    components : int, optional
+        Keep this many principal components of the scaled space, for wide layers; see :mod:`nearcal.scaling`. None keeps
+        everything.
     metric : {"euclidean", "manhattan", "chebyshev", "cosine"}
         Distance in the scaled space.
     search : {"auto", "line", "boxes", "brute", "kdtree", "faiss"}
@@ -89,6 +93,7 @@ class LocalRecalibrator(Recalibrator):
 
     calibration_: Calibration
     index_: NeighborIndex
+    _points: CalibrationPoints
     space_map_: SpaceMap
 
     def __init__(
@@ -99,6 +104,7 @@ class LocalRecalibrator(Recalibrator):
         eps: float = 0.0,
         *,
         scaling: Scaling = "none",
+        components: int | None = None,
         metric: Metric = "euclidean",
         search: Search = "auto",
         min_neighbors: int = 30,
@@ -113,6 +119,7 @@ class LocalRecalibrator(Recalibrator):
         self.smoothing = smoothing
         self.eps = eps
         self.scaling = scaling
+        self.components = components
         self.metric = metric
         self.search = search
         self.min_neighbors = min_neighbors
@@ -138,11 +145,12 @@ class LocalRecalibrator(Recalibrator):
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
         space = as_space(space_cal, "space_cal", len(z))
         self._check_k(len(z))
-        space_map = learn_scaling(self.scaling, space)
+        space_map = learn_scaling(self.scaling, space, self.components)
         points = space_map(space)
         check_points(points, self.metric, "space_cal")
         # the last step that can fail: nothing is set before
         self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors, self.eps)
+        self._points = CalibrationPoints(self.index_, points)
         self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
         self.calibration_ = Calibration(z)
@@ -177,9 +185,11 @@ class LocalRecalibrator(Recalibrator):
     def _finder(self, points: Any) -> Finder:
         if self.radius is None:
             assert self.k is not None
-            return KNearest(self.index_, points, self.k, float(self.eps), self.smoothing)
+            return KNearest(self.index_, points, self.k, float(self.eps), self.smoothing, self._points)
         least = min(self.min_neighbors, self.n_cal_)
-        return WithinRadius(self.index_, points, float(self.radius), self.smoothing, least, self.thin, self.n_cal_)
+        return WithinRadius(
+            self.index_, points, float(self.radius), self.smoothing, least, self.thin, self.n_cal_, self._points
+        )
 
     def _check_options(self) -> None:
         if (self.k is None) == (self.radius is None):
@@ -197,6 +207,8 @@ class LocalRecalibrator(Recalibrator):
                 )
         check_number(self.eps, "eps", least=0.0)
         check_count(self.min_neighbors, "min_neighbors")
+        if self.components is not None:
+            check_count(self.components, "components")
         check_choice(self.smoothing, SMOOTHINGS, "smoothing")
         check_choice(self.metric, METRICS, "metric")
         check_choice(self.search, SEARCHES, "search")
