@@ -65,7 +65,7 @@ def test_it_tunes_prepares_and_passes_the_inputs_once(data, calibrated):
 def test_predictions_are_those_of_the_parts(data, calibrated):
     new = data[0][:20] + 0.01
     base = calibrated.base(new)
-    local = calibrated.tuning.recalibrator(quantile_rule="interpolated")
+    local = calibrated.tuning.recalibrator(quantile_rule="predictive", polish=True)
     model = calibrated.model
     expected = local.fit(model.distribution(data[0]), data[1], np.tanh(data[0][:, [1]])).recalibrate(
         base, np.tanh(new[:, [1]])
@@ -180,3 +180,10 @@ def test_responses_must_match(data):
 class _Fixed(TwoLayers):
     def prepared(self, X_cal, y_cal):
         return TwoLayers(1.0)
+
+
+def test_polish_follows_the_quantile_rule(data):
+    settings = {"layer": "input", "k": 30, "smoothing": "uniform", "scaling": "none", "components": None}
+    assert nc.calibrate(TwoLayers(), *data, **settings).recalibrator.polish
+    assert not nc.calibrate(TwoLayers(), *data, **settings, polish=False).recalibrator.polish
+    assert not nc.calibrate(TwoLayers(), *data, **settings, quantile_rule="step").recalibrator.polish

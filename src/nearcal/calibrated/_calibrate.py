@@ -10,7 +10,7 @@ from nearcal.calibrated._model import AnyRecalibrator, CalibratedModel
 from nearcal.distributions import Distribution
 from nearcal.recalibration import LocalRecalibrator
 from nearcal.recalibration._chunks import Progress
-from nearcal.recalibration._local_sample import QuantileRule
+from nearcal.recalibration._local_sample import CONTINUOUS_RULES, QuantileRule
 from nearcal.scaling import Scaling
 from nearcal.smoothing import Smoothing
 from nearcal.tuning import tune
@@ -28,7 +28,8 @@ def calibrate(
     smoothing: Auto | Smoothing | Sequence[Smoothing] = "auto",
     scaling: Auto | Scaling | Sequence[Scaling] = "auto",
     components: Auto | int | Sequence[int | None] | None = "auto",
-    quantile_rule: QuantileRule = "interpolated",
+    quantile_rule: QuantileRule = "predictive",
+    polish: Auto | bool = "auto",
     recalibrator: AnyRecalibrator | None = None,
     threads: int | None = None,
     memory: int = 2**28,
@@ -53,9 +54,12 @@ def calibrate(
     k, smoothing, scaling, components
         Settings of :class:`LocalRecalibrator`, each one value, several to choose among, or "auto" for the usual ones.
         If one value is given for each, and one layer, local recalibration with these settings is what is done.
-    quantile_rule : {"step", "interpolated", "conservative"}
+    quantile_rule : {"step", "interpolated", "predictive", "conservative"}
         How quantiles are read from the weighted sample; see :class:`Recalibrated`. Tuning often takes few neighbours,
         whose outermost values are no quantiles to trust; hence not the step rule.
+    polish : "auto" or bool
+        Whether local recalibration is followed by a correction common to all rows, so that it is as well calibrated
+        overall as nearby; see :class:`LocalRecalibrator`. "auto" does so where the quantile rule allows it.
     recalibrator : recalibrator, optional
         A recalibrator to use instead, such as ``nc.IsotonicRecalibrator()``; it is fitted. If it asks for a space, this
         is ``layer``, which must be one name, or for "auto" the first layer of the model.
@@ -95,10 +99,12 @@ def calibrate(
     dist, spaces = adapter.run(X_cal, names)
     settings = {"k": k, "smoothing": smoothing, "scaling": scaling, "components": components}
     options = {"quantile_rule": quantile_rule, "threads": threads, "memory": memory}
+    polish = quantile_rule in CONTINUOUS_RULES if polish == "auto" else polish
     if len(names) == 1 and not any(_is_open(value) for value in settings.values()):
-        local = LocalRecalibrator(**settings, **options).fit(dist, y_cal, spaces[names[0]])  # type: ignore[arg-type]
+        local = LocalRecalibrator(**settings, **options, polish=polish)  # type: ignore[arg-type]
+        local.fit(dist, y_cal, spaces[names[0]])
         return CalibratedModel(adapter, local, names[0], "All settings were given.")
-    return _tuned(adapter, dist, y_cal, spaces, settings, options, progress)
+    return _tuned(adapter, dist, y_cal, spaces, settings, options, polish, progress)
 
 
 def _tuned(
@@ -108,13 +114,15 @@ def _tuned(
     spaces: Mapping[str, FloatArray],
     settings: Mapping[str, Any],
     options: Mapping[str, Any],
+    polish: bool,
     progress: Progress,
 ) -> CalibratedModel:
     plural = {"k": "k", "smoothing": "smoothings", "scaling": "scalings", "components": "components"}
     given = {plural[name]: value for name, value in settings.items() if not _is_auto(value)}
     tuning = tune(dist, y_cal, spaces, **given, threads=options["threads"], memory=options["memory"], progress=progress)
     layer = tuning.chosen.space
-    unfitted = tuning.recalibrator() if tuning.chosen.kind == "none" else tuning.recalibrator(**options)
+    by_kind = {"none": {}, "global": options, "local": {**options, "polish": polish}}
+    unfitted = tuning.recalibrator(**by_kind[tuning.chosen.kind])
     fitted = unfitted.fit(dist, y_cal, None if layer is None else spaces[layer])
     return CalibratedModel(adapter, fitted, layer, tuning.reason, tuning)
 

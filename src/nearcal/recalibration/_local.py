@@ -8,8 +8,9 @@ from nearcal.distributions import Distribution
 from nearcal.neighbors import METRICS, SEARCHES, Metric, NeighborIndex, Search, build_index, check_points
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
-from nearcal.recalibration._local_sample import QUANTILE_RULES, Calibration, QuantileRule
+from nearcal.recalibration._local_sample import CONTINUOUS_RULES, QUANTILE_RULES, Calibration, QuantileRule
 from nearcal.recalibration._neighborhoods import THINS, Finder, KNearest, Thin, WithinRadius
+from nearcal.recalibration._polish import Polish, learn_score_map, left_out_scores
 from nearcal.recalibration._reliability import CalibrationPoints
 from nearcal.recalibration._result import Recalibrated
 from nearcal.scaling import Scaling, SpaceMap, learn_scaling
@@ -55,6 +56,12 @@ class LocalRecalibrator(Recalibrator):
         distribution unchanged, or an error.
     quantile_rule : {"step", "interpolated", "predictive", "conservative"}
         How quantiles are read from the weighted sample; see :class:`Recalibrated`.
+    polish : bool
+        Whether a correction common to all rows makes up for what neighbourhoods get wrong on average, being wider than
+        a point and small. It is learnt in ``fit`` from the scores of calibration points, each recalibrated by the
+        others: the i-th of n such scores is moved to probability i / (n + 1). Quantiles and probabilities are then as
+        well calibrated overall as after global recalibration; moments and densities are those of the weighted sample.
+        It needs a continuous quantile rule, "interpolated" or "predictive".
     memory : int
         Bytes of working memory: half for the chunks in work, half for neighbourhoods kept between questions.
     threads : int, optional
@@ -70,6 +77,8 @@ class LocalRecalibrator(Recalibrator):
         The fitted scaling.
     index_ : NeighborIndex
         The search structure.
+    polish_ : Polish or None
+        The correction common to all rows, with the settings it was learnt for.
 
     References
     ----------
@@ -95,6 +104,7 @@ class LocalRecalibrator(Recalibrator):
     index_: NeighborIndex
     _points: CalibrationPoints
     space_map_: SpaceMap
+    polish_: Polish | None
 
     def __init__(
         self,
@@ -110,6 +120,7 @@ class LocalRecalibrator(Recalibrator):
         min_neighbors: int = 30,
         thin: Thin = "nearest",
         quantile_rule: QuantileRule = "step",
+        polish: bool = False,
         memory: int = 2**28,
         threads: int | None = None,
         progress: Progress = False,
@@ -125,6 +136,7 @@ class LocalRecalibrator(Recalibrator):
         self.min_neighbors = min_neighbors
         self.thin = thin
         self.quantile_rule = quantile_rule
+        self.polish = polish
         self.memory = memory
         self.threads = threads
         self.progress = progress
@@ -148,12 +160,15 @@ class LocalRecalibrator(Recalibrator):
         space_map = learn_scaling(self.scaling, space, self.components)
         points = space_map(space)
         check_points(points, self.metric, "space_cal")
+        index = build_index(points, self.metric, self.search, self.k or self.min_neighbors, self.eps)
+        calibration = Calibration(z)
         # the last step that can fail: nothing is set before
-        self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors, self.eps)
-        self._points = CalibrationPoints(self.index_, points)
+        self.polish_ = self._learn_polish(calibration, index, points) if self.polish else None
+        self.index_ = index
+        self._points = CalibrationPoints(index, points)
         self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
-        self.calibration_ = Calibration(z)
+        self.calibration_ = calibration
         self.n_cal_ = len(z)
         return self
 
@@ -180,7 +195,28 @@ class LocalRecalibrator(Recalibrator):
         check_points(points, self.index_.metric, "space_new")
         finder = self._finder(points)
         workers = Workers(self.threads, self.memory, self.progress)
-        return Recalibrated(base, self.calibration_, finder, workers, self.quantile_rule)
+        return Recalibrated(base, self._polished_calibration(), finder, workers, self.quantile_rule)
+
+    def _learn_polish(self, calibration: Calibration, index: NeighborIndex, points: Any) -> Polish:
+        workers = Workers(self.threads, self.memory, self.progress)
+        settings = self._polish_settings()
+        scores = left_out_scores(calibration, index, points, workers=workers, **settings)
+        return Polish(learn_score_map(scores), settings)
+
+    def _polished_calibration(self) -> Calibration:
+        if not self.polish:
+            return self.calibration_
+        if self.polish_ is None or self.polish_.settings != self._polish_settings():
+            learnt = "nothing" if self.polish_ is None else self.polish_.settings
+            raise InvalidParameterError(
+                f"polish=True must be learnt by fit for the settings in use, {self._polish_settings()}, got {learnt}; "
+                "call fit again after set_params"
+            )
+        return self.calibration_.polished(self.polish_.score_map)
+
+    def _polish_settings(self) -> dict[str, Any]:
+        names = ("k", "radius", "eps", "smoothing", "min_neighbors", "quantile_rule")
+        return {name: getattr(self, name) for name in names}
 
     def _finder(self, points: Any) -> Finder:
         if self.radius is None:
@@ -214,6 +250,11 @@ class LocalRecalibrator(Recalibrator):
         check_choice(self.search, SEARCHES, "search")
         check_choice(self.thin, THINS, "thin")
         check_choice(self.quantile_rule, QUANTILE_RULES, "quantile_rule")
+        if self.polish and self.quantile_rule not in CONTINUOUS_RULES:
+            raise InvalidParameterError(
+                f"polish=True moves the places of scores and needs a continuous quantile_rule, {CONTINUOUS_RULES}, got "
+                f'{self.quantile_rule!r}; use quantile_rule="predictive"'
+            )
         check_workers(self.threads, self.memory, self.progress)
 
     def _check_k(self, n: int) -> None:

@@ -1,5 +1,6 @@
 """The weighted sample of one chunk of rows, and what can be computed from it."""
 
+from copy import copy
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,6 +15,7 @@ from nearcal.distributions._interpolation import Interpolated
 from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_z
 from nearcal.distributions._samples import interpolate_draws, sort_weighted
 from nearcal.recalibration._neighborhoods import Neighborhoods
+from nearcal.recalibration._score_map import ScoreMap
 
 QuantileRule = Literal["step", "interpolated", "predictive", "conservative"]
 QUANTILE_RULES: tuple[QuantileRule, ...] = get_args(QuantileRule)
@@ -23,15 +25,22 @@ _P_ROUNDING = 1e-9  # more than cdf(ppf(p)) may differ from p
 
 
 class Calibration:
-    """The normal scores of the calibration set, and their ranks."""
+    """The normal scores of the calibration set, their ranks, and what polish makes of recalibrated scores."""
 
     def __init__(self, z: FloatArray) -> None:
         self.z = z
+        self.polish: ScoreMap | None = None
         order = np.argsort(z, kind="stable")
         self.sorted_z = z[order]
         self.ranks = np.empty(len(z), dtype=np.int32)
         self.ranks[order] = np.arange(len(z), dtype=np.int32)
         self.has_ties = bool((np.diff(self.sorted_z) == 0).any())
+
+    def polished(self, polish: ScoreMap) -> "Calibration":
+        """Return the same scores with polish."""
+        shared = copy(self)
+        shared.polish = polish
+        return shared
 
 
 class LocalSample:
@@ -172,11 +181,18 @@ class LocalSample:
 
     @cached_property
     def _interpolated(self) -> Interpolated:
-        return interpolate_draws(*self._sorted_scores)
+        return self._polished(interpolate_draws(*self._sorted_scores))
 
     @cached_property
     def _predictive(self) -> Interpolated:
-        return interpolate_draws(*self._sorted_scores, np.maximum(self.effective_size(), 1.0))
+        return self._polished(interpolate_draws(*self._sorted_scores, np.maximum(self.effective_size(), 1.0)))
+
+    def _polished(self, curve: Interpolated) -> Interpolated:
+        """Move the knots to what their scores turned out to be worth."""
+        polish = self.calibration.polish
+        if polish is None:
+            return curve
+        return Interpolated(polish.after(curve.scores), curve.values, normal_tails=True)
 
     @cached_property
     def _sorted_scores(self) -> tuple[FloatArray, FloatArray]:
