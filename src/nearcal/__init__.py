@@ -35,6 +35,7 @@ from nearcal.recalibration import (
     ConformalRecalibrator,
     GlobalRecalibrator,
     GPBetaRecalibrator,
+    IdentityRecalibrator,
     IsotonicRecalibrator,
     KNNRegressor,
     LocalRecalibrator,
@@ -50,10 +51,12 @@ from nearcal.recalibration import (
 if TYPE_CHECKING:
     from nearcal import diagnostics, plots, scores
     from nearcal.evaluation import Evaluation, evaluate
+    from nearcal.tuning import Candidate, Tuning, tune
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Candidate",
     "ConformalDistribution",
     "ConformalRecalibrator",
     "Distribution",
@@ -61,6 +64,7 @@ __all__ = [
     "GPBetaRecalibrator",
     "Gamma",
     "GlobalRecalibrator",
+    "IdentityRecalibrator",
     "InvalidInputError",
     "InvalidParameterError",
     "IsotonicRecalibrator",
@@ -84,6 +88,7 @@ __all__ = [
     "Summary",
     "Table",
     "ThinNeighborhoodError",
+    "Tuning",
     "VarianceScaling",
     "WeightedSample",
     "diagnostics",
@@ -92,15 +97,19 @@ __all__ = [
     "from_torch",
     "plots",
     "scores",
+    "tune",
 ]
 
 # loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
 _LAZY = {
+    "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
+    "Tuning": "nearcal.tuning",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
     "plots": "nearcal",
     "scores": "nearcal",
+    "tune": "nearcal.tuning",
 }
 
 

@@ -3,6 +3,7 @@
 from nearcal.recalibration._conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration._global import GlobalRecalibrator
 from nearcal.recalibration._gp_beta import GPBetaRecalibrator
+from nearcal.recalibration._identity import IdentityRecalibrator
 from nearcal.recalibration._isotonic import IsotonicRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._local import LocalRecalibrator
@@ -16,6 +17,7 @@ __all__ = [
     "ConformalRecalibrator",
     "GPBetaRecalibrator",
     "GlobalRecalibrator",
+    "IdentityRecalibrator",
     "IsotonicRecalibrator",
     "KNNRegressor",
     "LocalRecalibrator",

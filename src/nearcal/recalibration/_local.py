@@ -36,6 +36,9 @@ class LocalRecalibrator(Recalibrator):
     scaling : {"none", "standard", "whiten"}
         How to scale the space: not at all (the paper), columns to unit standard deviation, or to uncorrelated
         directions of unit standard deviation.
+    components : int, optional
+        Keep this many principal components of the scaled space, for wide layers; see :mod:`nearcal.scaling`. None keeps
+        everything.
     metric : {"euclidean", "manhattan", "chebyshev", "cosine"}
         Distance in the scaled space.
     search : {"auto", "line", "boxes", "brute", "kdtree", "faiss"}
@@ -99,6 +102,7 @@ class LocalRecalibrator(Recalibrator):
         eps: float = 0.0,
         *,
         scaling: Scaling = "none",
+        components: int | None = None,
         metric: Metric = "euclidean",
         search: Search = "auto",
         min_neighbors: int = 30,
@@ -113,6 +117,7 @@ class LocalRecalibrator(Recalibrator):
         self.smoothing = smoothing
         self.eps = eps
         self.scaling = scaling
+        self.components = components
         self.metric = metric
         self.search = search
         self.min_neighbors = min_neighbors
@@ -138,7 +143,7 @@ class LocalRecalibrator(Recalibrator):
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
         space = as_space(space_cal, "space_cal", len(z))
         self._check_k(len(z))
-        space_map = learn_scaling(self.scaling, space)
+        space_map = learn_scaling(self.scaling, space, self.components)
         points = space_map(space)
         check_points(points, self.metric, "space_cal")
         # the last step that can fail: nothing is set before
@@ -197,6 +202,8 @@ class LocalRecalibrator(Recalibrator):
                 )
         check_number(self.eps, "eps", least=0.0)
         check_count(self.min_neighbors, "min_neighbors")
+        if self.components is not None:
+            check_count(self.components, "components")
         check_choice(self.smoothing, SMOOTHINGS, "smoothing")
         check_choice(self.metric, METRICS, "metric")
         check_choice(self.search, SEARCHES, "search")

@@ -1,0 +1,125 @@
+"""Leave-one-out scores equal those of recalibrators fitted on the other rows."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import nearcal as nc
+from nearcal.recalibration._chunks import Workers
+from nearcal.tuning import _leave_one_out
+from nearcal.tuning._leave_one_out import LeaveOneOut
+
+N = 70
+K = (69, 40, 7, 2, 1)
+SMOOTHINGS = ("epanechnikov", "uniform", "triangular", "biweight", "gaussian")
+
+
+def mixture(n, rng, apart):
+    components = [nc.Normal(apart * rng.normal(size=n), 0.5), nc.Normal(np.full(n, 2.0), 1.5)]
+    return nc.Mixture(rng.dirichlet([1, 1], n), components)
+
+
+FAMILIES = {
+    "Normal": lambda n, rng: nc.Normal(rng.normal(size=n), rng.uniform(0.5, 2, n)),
+    "Gamma": lambda n, rng: nc.Gamma(2.5, rng.uniform(0.5, 2, n)),
+    "Gamma, several shapes": lambda n, rng: nc.Gamma(rng.uniform(0.5, 20, n), rng.uniform(0.5, 2, n)),
+    "LogNormal": lambda n, rng: nc.LogNormal(rng.normal(size=n), 0.5),
+    "LogNormal, several sigmas": lambda n, rng: nc.LogNormal(rng.normal(size=n), rng.uniform(0.3, 1, n)),
+    "StudentT, several df": lambda n, rng: nc.StudentT(rng.uniform(3, 30, n), rng.normal(size=n), 1.0),
+    "Mixture": lambda n, rng: mixture(n, rng, 1.0),
+    "Mixture of separate parts": lambda n, rng: mixture(n, rng, 20.0),
+    "Samples": lambda n, rng: nc.Samples(rng.normal(size=(n, 25))),
+    "Samples, empirical": lambda n, rng: nc.Samples(rng.normal(size=(n, 25)), tails="empirical"),
+    "Quantiles": lambda n, rng: nc.Quantiles([0.05, 0.25, 0.5, 0.75, 0.95], rng.normal(size=(n, 5))),
+    "scipy gumbel": lambda n, rng: nc.from_scipy(stats.gumbel_r(rng.normal(size=n), rng.uniform(0.5, 2, n))),
+}
+
+
+def calibration_set(family="Normal", n=N, d=3):
+    """Return distributions, responses that are over-dispersed, more so far out, and positions."""
+    rng = np.random.default_rng(3)
+    space = rng.normal(size=(n, d))
+    dist = FAMILIES[family](n, rng)
+    y = dist.from_z(np.clip(rng.normal(size=n) * (1 + 0.5 * np.tanh(space[:, 0])) + 0.2, -6, 6))
+    return dist, y, space
+
+
+def left_out(dist, y, **options):
+    return LeaveOneOut(dist, y, dist.z(y), Workers(**options))
+
+
+def refitted(dist, y, space, recalibrator):
+    """Return the CRPS of every row under a recalibrator fitted on all others."""
+    scores = []
+    for i in range(len(y)):
+        others = np.arange(len(y)) != i
+        fitted = recalibrator.fit(dist[others], y[others], space[others])
+        scores.append(nc.scores.crps(fitted.recalibrate(dist[i], space[[i]]), y[[i]])[0])
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_equals_refitting_without_the_row(family):
+    dist, y, space = calibration_set(family)
+    found = left_out(dist, y).local_crps([space], K, SMOOTHINGS[:2])[0]
+    for a, k in enumerate(K):
+        for b, smoothing in enumerate(SMOOTHINGS[:2]):
+            expected = refitted(dist, y, space, nc.LocalRecalibrator(k, smoothing=smoothing))
+            np.testing.assert_allclose(found[a, b], expected, rtol=1e-9, err_msg=f"{k} {smoothing}")
+    expected = refitted(dist, y, space, nc.GlobalRecalibrator())
+    np.testing.assert_allclose(left_out(dist, y).global_crps(), expected, rtol=1e-9)
+
+
+POSITIONS = {
+    "duplicates": lambda rng: np.repeat(rng.normal(size=(7, 2)), 10, axis=0),
+    "all in one place": lambda rng: np.zeros((N, 2)),
+    "a grid, full of ties": lambda rng: rng.integers(0, 4, size=(N, 2)).astype(float),
+    "a line": lambda rng: np.round(rng.normal(size=(N, 1)), 1),
+    "wide": lambda rng: rng.normal(size=(N, 40)),
+}
+
+
+@pytest.mark.parametrize("case", POSITIONS)
+def test_equals_refitting_whatever_the_positions(case):
+    rng = np.random.default_rng(5)
+    dist, y, _ = calibration_set()
+    space = POSITIONS[case](rng)[rng.permutation(N)]
+    k = (30, 8, 1)
+    found = left_out(dist, y).local_crps([space], k, SMOOTHINGS)[0]
+    for a, size in enumerate(k):
+        for b, smoothing in enumerate(SMOOTHINGS):
+            expected = refitted(dist, y, space, nc.LocalRecalibrator(size, smoothing=smoothing))
+            np.testing.assert_allclose(found[a, b], expected, rtol=1e-10, err_msg=f"{size} {smoothing}")
+
+
+def test_smaller_neighbourhoods_are_parts_of_larger_ones():
+    dist, y, space = calibration_set("Gamma, several shapes", n=500, d=20)
+    everything = left_out(dist, y).local_crps([space], (300, 100, 30, 5), ["epanechnikov"])
+    for place, k in enumerate((300, 100, 30, 5)):
+        alone = left_out(dist, y).local_crps([space], (k,), ["epanechnikov"])
+        np.testing.assert_allclose(everything[:, [place]], alone, rtol=1e-13)
+
+
+@pytest.mark.parametrize("family", ["Normal", "Mixture of separate parts", "Samples"])
+def test_results_do_not_depend_on_threads_or_chunks(family):
+    dist, y, space = calibration_set(family, n=400)
+    whole = left_out(dist, y, threads=1).local_crps([space, space[:, :1]], (100, 10), ["epanechnikov"])
+    parts = left_out(dist, y, threads=2, memory=2**20).local_crps([space, space[:, :1]], (100, 10), ["epanechnikov"])
+    np.testing.assert_array_equal(whole, parts)
+
+
+@pytest.mark.parametrize("family", ["Gamma, several shapes", "LogNormal, several sigmas", "Samples"])
+def test_evenly_spaced_scores_stand_for_all_in_global_recalibration(family, monkeypatch):
+    dist, y, _ = calibration_set(family, n=1500)
+    exact = left_out(dist, y).global_crps()
+    monkeypatch.setattr(_leave_one_out, "_MOST_GLOBAL", 500)
+    np.testing.assert_allclose(left_out(dist, y).global_crps().mean(), exact.mean(), rtol=1e-4)
+
+
+def test_global_scores_keep_their_digits_with_an_outlier_and_far_from_zero():
+    rng = np.random.default_rng(0)
+    y = 1e6 + rng.normal(size=50)
+    y[3] = 1e6 + 1e4
+    dist = nc.Normal(np.full(50, 1e6), 1.0)
+    expected = refitted(dist, y, np.zeros((50, 1)), nc.GlobalRecalibrator())
+    np.testing.assert_allclose(left_out(dist, y).global_crps(), expected, rtol=1e-9)
