@@ -48,7 +48,8 @@ from nearcal.recalibration import (
 )
 
 if TYPE_CHECKING:
-    from nearcal import diagnostics, plots, scores
+    from nearcal import adapters, datasets, diagnostics, plots, scores
+    from nearcal.adapters import adapt
     from nearcal.evaluation import Evaluation, evaluate
 
 __version__ = "0.1.0"
@@ -86,6 +87,9 @@ __all__ = [
     "ThinNeighborhoodError",
     "VarianceScaling",
     "WeightedSample",
+    "adapt",
+    "adapters",
+    "datasets",
     "diagnostics",
     "evaluate",
     "from_scipy",
@@ -97,6 +101,9 @@ __all__ = [
 # loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
 _LAZY = {
     "Evaluation": "nearcal.evaluation",
+    "adapt": "nearcal.adapters",
+    "adapters": "nearcal",
+    "datasets": "nearcal",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
     "plots": "nearcal",
