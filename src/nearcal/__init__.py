@@ -49,7 +49,8 @@ from nearcal.recalibration import (
 )
 
 if TYPE_CHECKING:
-    from nearcal import diagnostics, plots, scores
+    from nearcal import adapters, datasets, diagnostics, plots, scores
+    from nearcal.adapters import adapt
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.tuning import Candidate, Tuning, tune
 
@@ -91,6 +92,9 @@ __all__ = [
     "Tuning",
     "VarianceScaling",
     "WeightedSample",
+    "adapt",
+    "adapters",
+    "datasets",
     "diagnostics",
     "evaluate",
     "from_scipy",
@@ -105,6 +109,9 @@ _LAZY = {
     "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
     "Tuning": "nearcal.tuning",
+    "adapt": "nearcal.adapters",
+    "adapters": "nearcal",
+    "datasets": "nearcal",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
     "plots": "nearcal",
