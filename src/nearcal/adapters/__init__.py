@@ -8,18 +8,28 @@ from nearcal.adapters._protocol import ModelAdapter
 
 if TYPE_CHECKING:
     from nearcal.adapters._keras import KerasModel
+    from nearcal.adapters._lightgbm import LightGBMModel
+    from nearcal.adapters._ngboost import NGBoostModel
+    from nearcal.adapters._sklearn import SklearnModel
+    from nearcal.adapters._skpro import SkproModel
     from nearcal.adapters._torch import TorchModel
+    from nearcal.adapters._xgboost import XGBoostModel
 
 __all__ = [
     "DistributionHead",
     "FunctionHead",
     "Head",
     "KerasModel",
+    "LightGBMModel",
     "ModelAdapter",
+    "NGBoostModel",
     "NormalHead",
     "PointHead",
     "QuantileHead",
+    "SklearnModel",
+    "SkproModel",
     "TorchModel",
+    "XGBoostModel",
     "adapt",
 ]
 

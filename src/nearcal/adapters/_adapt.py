@@ -1,12 +1,15 @@
 """Which adapter a model needs, told from the modules its classes come from: no framework is imported to find out."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._optional import import_extra
 from nearcal.adapters._protocol import ModelAdapter
 
-# framework: (module of the adapter, its class); first match wins, and a Keras model on PyTorch is a torch module too
+# framework, its package and the extra: (module of the adapter, its class); first match wins, and a Keras model on
+# PyTorch is a torch module too
 _ADAPTERS = {
     "keras": ("_keras", "KerasModel"),
     "torch": ("_torch", "TorchModel"),
@@ -16,7 +19,7 @@ _ADAPTERS = {
     "skpro": ("_skpro", "SkproModel"),
     "sklearn": ("_sklearn", "SklearnModel"),
 }
-_ENSEMBLES = ("keras", "torch")
+_NETWORKS = ("keras", "torch")
 
 
 def adapt(model: Any, **options: Any) -> ModelAdapter:
@@ -26,7 +29,8 @@ def adapt(model: Any, **options: Any) -> ModelAdapter:
     ----------
     model : object
         A torch.nn.Module or a Keras 3 model, or a list of either (a deep ensemble); a fitted model of LightGBM,
-        XGBoost, NGBoost, skpro or scikit-learn, or any object with a ``predict`` method; or a
+        XGBoost, NGBoost, skpro or scikit-learn, or any object with a ``predict`` method, or several of them that
+        predict one quantile each, as a mapping of levels to models or a list of models that know their level; or a
         :class:`nearcal.adapters.ModelAdapter`, which is returned as it is.
     **options
         Passed on to the adapter, for example ``head="normal"`` or ``mc_dropout=100``; see the classes in
@@ -62,10 +66,12 @@ def adapt(model: Any, **options: Any) -> ModelAdapter:
 
 def adapter_class(name: str) -> Any:
     """Import one of the adapter classes."""
-    homes = {cls: module for module, cls in _ADAPTERS.values()}
+    homes = {cls: (framework, module) for framework, (module, cls) in _ADAPTERS.items()}
     if name not in homes:
         raise AttributeError(f"module 'nearcal.adapters' has no attribute {name!r}")
-    return getattr(import_module(f"nearcal.adapters.{homes[name]}"), name)
+    framework, module = homes[name]
+    import_extra(framework, framework, f"nearcal.adapters.{name}")
+    return getattr(import_module(f"nearcal.adapters.{module}"), name)
 
 
 def adapter_names() -> list[str]:
@@ -75,9 +81,12 @@ def adapter_names() -> list[str]:
 
 def _framework(model: Any) -> str | None:
     """Return the framework a model belongs to, or None."""
-    if isinstance(model, list | tuple):
+    if isinstance(model, list | tuple):  # an ensemble of networks, or regressors of one quantile level each
         found = {_framework(member) for member in model}
-        return found.pop() if len(found) == 1 and found <= set(_ENSEMBLES) else None
+        return found.pop() if len(found) == 1 else None
+    if isinstance(model, Mapping):  # quantile levels to regressors
+        framework = _framework(list(model.values()))
+        return None if framework in _NETWORKS else framework
     roots = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
     known = next((framework for framework in _ADAPTERS if framework in roots), None)
     return "sklearn" if known is None and callable(getattr(model, "predict", None)) else known

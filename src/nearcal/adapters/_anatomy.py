@@ -49,12 +49,14 @@ class Anatomy:
     levels: tuple[float, ...] = ()
 
     def all_spaces(self) -> dict[str, Callable[[Any], FloatArray]]:
-        """Return the spaces, those of the trees included."""
-        spaces = dict(self.spaces)
+        """Return the spaces in the order data flows through them, those of the trees included."""
+        spaces = {name: space for name, space in self.spaces.items() if name != "output"}
         if self.trees is not None:
             spaces["leaves"] = self.trees.shared_leaves
             if self.trees.values:
                 spaces["leaf_values"] = self.trees.leaf_values
+        if "output" in self.spaces:
+            spaces["output"] = self.spaces["output"]
         return spaces
 
     def after(self, transform: Callable[[Any], Any]) -> "Anatomy":

@@ -8,7 +8,7 @@ from typing import Any, Self
 from nearcal._arrays import FloatArray, as_float_array, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.adapters._anatomy import Anatomy, as_numbers, take_apart, take_apart_levels
-from nearcal.adapters._heads import HEADS, RESPONSES, FunctionHead, Head, HeadLike, choose_head, guess_head
+from nearcal.adapters._heads import HEADS, RESPONSES, DistributionHead, Head, HeadLike, choose_head, guess_head
 from nearcal.adapters._protocol import ModelAdapter
 from nearcal.distributions import Distribution
 
@@ -63,9 +63,7 @@ class RegressorModel(ModelAdapter):
         return True
 
     def _resolved_head(self, output: Any) -> Head:
-        if self._head is not None:
-            return self._head
-        return guess_head(output, "log" if self._response == "log" else "identity")
+        return guess_head(output, self._response) if self._head is None else self._head
 
 
 def _choose_reading(
@@ -105,11 +103,7 @@ def _as_it_is(head: str, response: str) -> Head:
             f'response="log" goes with the heads point, normal and quantiles, got head={head!r}; '
             'give head="point" if the model predicts log y'
         )
-    return FunctionHead(_same)
-
-
-def _same(output: Distribution) -> Distribution:
-    return output
+    return DistributionHead()
 
 
 def _output_columns(output: Callable[[Any], Any], predict: Callable[[Any], Any], X: Any) -> FloatArray:

@@ -31,7 +31,12 @@ from nearcal.adapters._leaves import Trees, applied_leaves
 from nearcal.adapters._regressor import RegressorModel
 from nearcal.distributions import Distribution, Samples
 
-_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"identity": np.positive, "logistic": expit, "tanh": np.tanh, "relu": partial(np.maximum, 0.0)}
+_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "identity": np.positive,
+    "logistic": expit,
+    "tanh": np.tanh,
+    "relu": partial(np.maximum, 0.0),
+}
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
 
 
