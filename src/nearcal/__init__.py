@@ -51,6 +51,7 @@ from nearcal.recalibration import (
 if TYPE_CHECKING:
     from nearcal import adapters, datasets, diagnostics, plots, scores
     from nearcal.adapters import adapt
+    from nearcal.estimator import RecalibratedRegressor
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.tuning import Candidate, Tuning, tune
 
@@ -83,6 +84,7 @@ __all__ = [
     "QuantileNetRecalibrator",
     "Quantiles",
     "Recalibrated",
+    "RecalibratedRegressor",
     "Samples",
     "ScipyDistribution",
     "StudentT",
@@ -108,6 +110,7 @@ __all__ = [
 _LAZY = {
     "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
+    "RecalibratedRegressor": "nearcal.estimator",
     "Tuning": "nearcal.tuning",
     "adapt": "nearcal.adapters",
     "adapters": "nearcal",

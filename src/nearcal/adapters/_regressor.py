@@ -36,8 +36,7 @@ class RegressorModel(ModelAdapter):
 
     def distribution(self, X: Any) -> Distribution:
         """Return the predictive distributions of n inputs."""
-        output = self._output(X)
-        return self._resolved_head(output)(output)
+        return self.distribution_of(self.output(X))
 
     def represent(self, X: Any, layer: str) -> FloatArray:
         """Return where n inputs lie in the space of a layer, shape (n, d)."""
@@ -46,12 +45,22 @@ class RegressorModel(ModelAdapter):
 
     def prepared(self, X_cal: Any, y_cal: Any) -> Self:
         """Return the model with its head fitted, offering only spaces in which the calibration set has positions."""
-        output = self._output(X_cal)
+        return self.prepared_by(self.output(X_cal), X_cal, y_cal)
+
+    def output(self, X: Any) -> Any:
+        """Return what the head reads: numbers, or distributions already."""
+        return self._output(X)
+
+    def distribution_of(self, output: Any) -> Distribution:
+        """Return the distributions that the head makes of an output."""
+        return self._resolved_head(output)(output)
+
+    def prepared_by(self, output: Any, X_cal: Any, y_cal: Any) -> Self:
+        """Return what ``prepared`` returns, by a given output for the calibration set instead of the model's own."""
         result = copy.copy(self)
         result._head = self._resolved_head(output).fit(output, y_cal)
-        gaps = [
-            name for name in ("input", "transformed") if name in self._spaces and not self._has_numbers(X_cal, name)
-        ]
+        may_have_gaps = {"input", "transformed"} & set(self._spaces)
+        gaps = [name for name in may_have_gaps if not self._has_numbers(X_cal, name)]
         result._spaces = {name: space for name, space in self._spaces.items() if name not in gaps}
         return result
 

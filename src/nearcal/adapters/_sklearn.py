@@ -93,6 +93,8 @@ def take_apart(model: Any) -> Anatomy:
     """Take a scikit-learn regressor apart."""
     if hasattr(model, "best_estimator_"):  # a search over parameters
         return _anatomy.take_apart(model.best_estimator_)
+    if type(model).__name__ == "FrozenEstimator":  # scikit-learn 1.6 brought it
+        return _anatomy.take_apart(model.estimator)
     _require_fitted_regressor(model)
     if isinstance(model, Pipeline):
         return _take_apart_pipeline(model)
