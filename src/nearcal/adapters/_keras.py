@@ -91,7 +91,6 @@ class KerasModel(NetworkModel):
     def _batch(
         self, network: Any, batch: Any, layers: Sequence[str], thinning: Thinning | None
     ) -> tuple[Any, Mapping[str, NDArray[Any]]]:
-        keras = _import_keras()
         rows = len(next(leaves(batch)))
         seen: dict[str, NDArray[Any]] = {}
         by_name = dict(_named_layers(network))
@@ -103,7 +102,7 @@ class KerasModel(NetworkModel):
                 patches.enter_context(_recorded(by_name[name], name, seen))
             arrays = map_leaves(lambda part: np.array(as_float_array(part, "X")), batch)
             output = network(list(arrays) if isinstance(arrays, tuple) else arrays, training=False)
-        return map_leaves(lambda leaf: _as_array(keras, leaf), output), seen
+        return map_leaves(_as_array, output), seen
 
     def _listed(self, network: Any) -> list[str]:
         layers = _import_keras().layers
@@ -161,14 +160,14 @@ def _called_instead(layer: Any, call: Any) -> Iterator[None]:
 
 
 def _recorded(layer: Any, name: str, seen: dict[str, NDArray[Any]]) -> Any:
-    keras, call = _import_keras(), layer.call
+    call = layer.call
 
     def record(*arguments: Any, **options: Any) -> Any:
         output = call(*arguments, **options)
         first = next(leaves(output), None)
         seen.pop(name, None)  # the last call counts, for the order of the layers too
         if first is not None:
-            seen[name] = _as_array(keras, first)
+            seen[name] = _as_array(first)
         return output
 
     return _called_instead(layer, record)
@@ -179,7 +178,7 @@ def _thinned(layer: Any, thinning: Thinning, rows: int) -> Any:
 
     def thin(inputs: Any, training: bool = False) -> Any:
         factors = thinning.factors(
-            _mask_shape(keras, layer, inputs),
+            _mask_shape(layer, inputs),
             layer.rate,
             rows,
             keeps_moments=isinstance(layer, keras.layers.AlphaDropout),
@@ -190,7 +189,7 @@ def _thinned(layer: Any, thinning: Thinning, rows: int) -> Any:
     return _called_instead(layer, thin)
 
 
-def _mask_shape(keras: ModuleType, layer: Any, inputs: Any) -> tuple[int, ...]:
+def _mask_shape(layer: Any, inputs: Any) -> tuple[int, ...]:
     shape = tuple(inputs.shape)
     if hasattr(layer, "_get_noise_shape"):  # a spatial dropout
         return tuple(int(size) for size in layer._get_noise_shape(inputs))
@@ -199,5 +198,6 @@ def _mask_shape(keras: ModuleType, layer: Any, inputs: Any) -> tuple[int, ...]:
     return tuple(size if given is None else given for given, size in zip(layer.noise_shape, shape, strict=True))
 
 
-def _as_array(keras: ModuleType, tensor: Any) -> NDArray[Any]:
-    return np.array(keras.ops.convert_to_numpy(tensor), dtype=np.float64)
+def _as_array(tensor: Any) -> NDArray[Any]:
+    """Return a copy, since the next layer may work in place."""
+    return np.array(as_float_array(tensor, "the model's output"))
