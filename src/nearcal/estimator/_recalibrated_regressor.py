@@ -1,5 +1,6 @@
 """RecalibratedRegressor: a scikit-learn meta-estimator around any regressor."""
 
+import copy
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -18,6 +19,7 @@ from nearcal.calibrated import CalibratedModel, calibrate
 from nearcal.distributions import Distribution
 from nearcal.estimator._cross_fitting import CalibrationRows, cross_fit
 from nearcal.recalibration._base import Recalibrator
+from nearcal.recalibration._local_sample import QuantileRule
 
 Calibration = Literal["cross", "split", "prefit"]
 CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
@@ -45,7 +47,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Number of folds, shuffled, or how to make them, for "cross"; each row must be left out once.
     random_state : int, RandomState or None
         Shuffles the split and the folds. The estimator has its own.
-    layer, k, smoothing, scaling, components, recalibrator
+    layer, k, smoothing, scaling, components, quantile_rule, recalibrator
         As in :func:`nearcal.calibrate`: "auto" chooses by leave-one-out CRPS.
     head, levels, response
         How predictions become distributions; see the adapter of the estimator, such as
@@ -101,7 +103,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         k: int | Literal["auto"] = "auto",
         smoothing: str = "auto",
         scaling: str = "auto",
-        components: int | None | Literal["auto"] = "auto",
+        components: int | Literal["auto"] | None = "auto",
+        quantile_rule: QuantileRule = "step",
         recalibrator: Recalibrator | None = None,
         head: HeadLike = "auto",
         levels: Any = None,
@@ -120,6 +123,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.smoothing = smoothing
         self.scaling = scaling
         self.components = components
+        self.quantile_rule = quantile_rule
         self.recalibrator = recalibrator
         self.head = head
         self.levels = levels
@@ -158,7 +162,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             smoothing=self.smoothing,
             scaling=self.scaling,
             components=self.components,
-            recalibrator=self.recalibrator,
+            quantile_rule=self.quantile_rule,
+            recalibrator=copy.deepcopy(self.recalibrator),  # it will be fitted, and parameters stay as they are given
             threads=self.threads,
             memory=self.memory,
             progress=self.progress,
