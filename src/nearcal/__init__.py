@@ -43,6 +43,7 @@ from nearcal.recalibration import (
     Neighbors,
     QuantileNetRecalibrator,
     Recalibrated,
+    Reliability,
     Summary,
     VarianceScaling,
     WeightedSample,
@@ -51,6 +52,7 @@ from nearcal.recalibration import (
 if TYPE_CHECKING:
     from nearcal import adapters, datasets, diagnostics, plots, scores
     from nearcal.adapters import adapt
+    from nearcal.calibrated import CalibratedModel, calibrate
     from nearcal.estimator import RecalibratedRegressor
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.tuning import Candidate, Tuning, tune
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CalibratedModel",
     "Candidate",
     "ConformalDistribution",
     "ConformalRecalibrator",
@@ -85,6 +88,7 @@ __all__ = [
     "Quantiles",
     "Recalibrated",
     "RecalibratedRegressor",
+    "Reliability",
     "Samples",
     "ScipyDistribution",
     "StudentT",
@@ -96,6 +100,7 @@ __all__ = [
     "WeightedSample",
     "adapt",
     "adapters",
+    "calibrate",
     "datasets",
     "diagnostics",
     "evaluate",
@@ -108,12 +113,14 @@ __all__ = [
 
 # loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
 _LAZY = {
+    "CalibratedModel": "nearcal.calibrated",
     "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
     "RecalibratedRegressor": "nearcal.estimator",
     "Tuning": "nearcal.tuning",
     "adapt": "nearcal.adapters",
     "adapters": "nearcal",
+    "calibrate": "nearcal.calibrated",
     "datasets": "nearcal",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",

@@ -9,6 +9,7 @@ from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._local import LocalRecalibrator
 from nearcal.recalibration._mapped import MappedDistribution
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
+from nearcal.recalibration._reliability import Reliability
 from nearcal.recalibration._result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration._variance_scaling import VarianceScaling
 
@@ -25,6 +26,7 @@ __all__ = [
     "Neighbors",
     "QuantileNetRecalibrator",
     "Recalibrated",
+    "Reliability",
     "Summary",
     "VarianceScaling",
     "WeightedSample",

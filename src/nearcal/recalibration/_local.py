@@ -10,6 +10,7 @@ from nearcal.recalibration._base import Recalibrator, calibration_scores, requir
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
 from nearcal.recalibration._local_sample import QUANTILE_RULES, Calibration, QuantileRule
 from nearcal.recalibration._neighborhoods import THINS, Finder, KNearest, Thin, WithinRadius
+from nearcal.recalibration._reliability import CalibrationPoints
 from nearcal.recalibration._result import Recalibrated
 from nearcal.scaling import Scaling, SpaceMap, learn_scaling
 from nearcal.smoothing import SMOOTHINGS, Smoothing
@@ -92,6 +93,7 @@ class LocalRecalibrator(Recalibrator):
 
     calibration_: Calibration
     index_: NeighborIndex
+    _points: CalibrationPoints
     space_map_: SpaceMap
 
     def __init__(
@@ -148,6 +150,7 @@ class LocalRecalibrator(Recalibrator):
         check_points(points, self.metric, "space_cal")
         # the last step that can fail: nothing is set before
         self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors, self.eps)
+        self._points = CalibrationPoints(self.index_, points)
         self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
         self.calibration_ = Calibration(z)
@@ -182,9 +185,11 @@ class LocalRecalibrator(Recalibrator):
     def _finder(self, points: Any) -> Finder:
         if self.radius is None:
             assert self.k is not None
-            return KNearest(self.index_, points, self.k, float(self.eps), self.smoothing)
+            return KNearest(self.index_, points, self.k, float(self.eps), self.smoothing, self._points)
         least = min(self.min_neighbors, self.n_cal_)
-        return WithinRadius(self.index_, points, float(self.radius), self.smoothing, least, self.thin, self.n_cal_)
+        return WithinRadius(
+            self.index_, points, float(self.radius), self.smoothing, least, self.thin, self.n_cal_, self._points
+        )
 
     def _check_options(self) -> None:
         if (self.k is None) == (self.radius is None):

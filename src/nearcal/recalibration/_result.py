@@ -1,7 +1,7 @@
 """The recalibrated distribution: lazy, computed in chunks, itself a distribution."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from nearcal.distributions._base import Distribution, Seed, as_levels, interval_
 from nearcal.recalibration._chunks import Workers
 from nearcal.recalibration._local_sample import Calibration, LocalSample, QuantileRule
 from nearcal.recalibration._neighborhoods import Finder, Neighborhoods
+from nearcal.recalibration._reliability import Reliability, check_false_alarm, judge
 
 LocationScale: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -137,6 +138,53 @@ class Recalibrated(Distribution):
         It is infinite for global recalibration.
         """
         return self._read_only(lambda sample, rows: (sample.radius(),))
+
+    def reliability(self, false_alarm: float = 0.01) -> Reliability:
+        """Tell how far each row can be trusted, by how near it is to calibration points.
+
+        A row is flagged as out of distribution by a conformal test: its distance to the k-th neighbour is ranked among
+        the distances of calibration points to their k-th neighbour among the others; for a fixed radius the number of
+        neighbours takes the place of the distance.
+
+        Parameters
+        ----------
+        false_alarm : float
+            The share of rows from the distribution of the calibration set that may be flagged. A rate below
+            1 / (n_cal + 1) flags nothing: so small a set cannot tell.
+
+        Returns
+        -------
+        Reliability
+            A table of ``effective_size``, ``radius``, ``isolation``, ``p_value`` and ``out_of_distribution``. For
+            global recalibration, which does not look where rows are, the last three are NaN, NaN and False.
+
+        Notes
+        -----
+        Of more than 10,000 calibration points, 10,000 drawn at random stand for all.
+
+        References
+        ----------
+        S. Bates, E. Candès, L. Lei, Y. Romano and M. Sesia, *Testing for outliers with conformal p-values*, Annals of
+        Statistics 51 (2023), doi:10.1214/22-AOS2244.
+
+        Examples
+        --------
+        >>> import numpy as np, nearcal as nc
+        >>> x = np.random.default_rng(1).normal(size=(500, 2))
+        >>> rc = nc.LocalRecalibrator(k=50).fit(nc.Normal(np.zeros(500), 1.0), x[:, 0], x)
+        >>> out = rc.recalibrate(nc.Normal(np.zeros(2), 1.0), [[0.0, 0.0], [9.0, 9.0]])
+        >>> out.reliability()["out_of_distribution"]
+        array([False,  True])
+        """
+        check_false_alarm(false_alarm)
+
+        def statistics(sample: LocalSample, rows: slice) -> tuple[FloatArray, ...]:
+            isolation = self._finder.isolation(sample.neighborhoods, rows)
+            return sample.effective_size(), sample.radius(), isolation
+
+        own = self._finder.own_isolation(replace(self._workers, progress=False))
+        effective_size, radius, isolation = self._gather(statistics)
+        return judge(effective_size, radius, isolation, own, false_alarm)
 
     def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
         """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.

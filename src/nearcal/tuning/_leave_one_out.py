@@ -36,24 +36,33 @@ class LeaveOneOut:
         self.order = np.argsort(self.calibration.ranks).astype(np.int32)
         self.values_of = row_values(dist, y, z)
 
-    def local_crps(
+    def crps(
         self, points: Sequence[FloatArray], k: Sequence[int], smoothings: Sequence[Smoothing]
-    ) -> NDArray[np.float64]:
-        """Return the scores of all candidates, of shape (spaces, len(k), len(smoothings), n); k must decrease."""
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the scores of global recalibration, (n,), and of local, (spaces, len(k), len(smoothings), n).
+
+        ``k`` must decrease. Global scores are exact for location-scale families, and for all where n is at most 2,001;
+        beyond, 2,000 scores at evenly spaced ranks stand for all.
+        """
         n = len(self.y)
         indexes = [build_index(space, "euclidean", "auto", k[0] + 1) for space in points]
         sizes = np.array(k, dtype=np.int64)
         kinds = np.array([smoothing_code(smoothing) for smoothing in smoothings], dtype=np.int64)
-        scores = np.empty((len(points), len(k), len(smoothings), n))
+        local = np.empty((len(points), len(k), len(smoothings), n))
+        is_standardised = self.dist._location_scale() is not None
+        everyone = self._standardised_global() if is_standardised else np.empty(n)
 
         def task(rows: slice) -> None:
             values = self.values_of(rows)
+            if not is_standardised:
+                everyone[rows] = self._global(values, rows)
             for place, (index, space) in enumerate(zip(indexes, points, strict=True)):
                 found = self._others(index, space, rows, k[0])
-                scores[place, :, :, rows] = np.moveaxis(_score(values, *found, sizes, kinds), 0, -1)
+                local[place, :, :, rows] = np.moveaxis(_score(values, *found, sizes, kinds), 0, -1)
 
-        self.workers.run(task, self.workers.chunks(n, max(k[0], self.dist._values_per_row)))
-        return scores
+        pairs = 1 if is_standardised else min(n, _MOST_GLOBAL)
+        self.workers.run(task, self.workers.chunks(n, max(pairs, *k, self.dist._values_per_row)))
+        return everyone, local
 
     def _others(
         self, index: NeighborIndex, points: FloatArray, rows: slice, k: int
@@ -74,30 +83,17 @@ class LeaveOneOut:
         )
         return indices, distances
 
-    def global_crps(self) -> FloatArray:
-        """Return the scores of global recalibration by all other rows, shape (n,).
+    def _standardised_global(self) -> FloatArray:
+        values = self.values_of(slice(0, len(self.y)))
+        return values.unit * _equal_weights_crps(values.at(self.order), values.y, self.calibration.ranks)
 
-        Exact for location-scale families, and for all where n is at most 2,001. Beyond, 2,000 scores at evenly spaced
-        ranks stand for all.
-        """
-        if self.dist._location_scale() is not None:
-            everyone = self.values_of(slice(0, len(self.y)))
-            return everyone.unit * _equal_weights_crps(everyone.at(self.order), everyone.y, self.calibration.ranks)
+    def _global(self, values: RowValues, rows: slice) -> FloatArray:
         n = len(self.y)
-        scores = np.empty(n)
+        indices = self._everyone_else(rows)
+        sizes, uniform = np.array([indices.shape[1]]), np.array([smoothing_code("uniform")])
+        crps = _score(values, indices, np.zeros(indices.shape), sizes, uniform)[:, 0, 0]
         # without row i, F - 1{x >= y_i} is n / (n - 1) times what it is with it, since F_i⁻¹(Φ(z_i)) is y_i
-        factor = 1.0 if n <= _MOST_GLOBAL + 1 else (n / (n - 1)) ** 2
-
-        def task(rows: slice) -> None:
-            indices = self._everyone_else(rows)
-            sizes, uniform = np.array([indices.shape[1]]), np.array([smoothing_code("uniform")])
-            scores[rows] = (
-                factor * _score(self.values_of(rows), indices, np.zeros(indices.shape), sizes, uniform)[:, 0, 0]
-            )
-
-        chunks = self.workers.chunks(n, max(min(n, _MOST_GLOBAL), self.dist._values_per_row))
-        Workers(self.workers.threads, self.workers.memory).run(task, chunks)
-        return scores
+        return crps if n <= _MOST_GLOBAL + 1 else crps * (n / (n - 1)) ** 2
 
     def _everyone_else(self, rows: slice) -> NDArray[np.int32]:
         """Return all other points by increasing score, or points at evenly spaced ranks that stand for all."""
@@ -119,7 +115,7 @@ def _score(values: RowValues, indices: NDArray[np.int32], distances: FloatArray,
 
 
 def _equal_weights_crps(ordered: FloatArray, y: FloatArray, ranks: NDArray[np.int32]) -> FloatArray:
-    """Return the CRPS at y_i of all values but the i-th, equally weighted: E|X - y| - ½ E|X - X'|, by cumulated sums."""
+    """Return the CRPS at y_i of all values but the i-th, equally weighted: E|X - y| - ½ E|X - X'|, by rank."""
     n = len(ordered)
     center = ordered[n // 2]
     x, y = ordered - center, y - center

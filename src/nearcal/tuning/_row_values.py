@@ -74,7 +74,7 @@ class _Interpolation:
         return at
 
     def _refined(self, dist: Distribution) -> Callable[[Indices], FloatArray]:
-        """Return the values of rows that need fine panels; scores in panels too coarse even so are inverted one by one."""
+        """Return the values of rows that need fine panels; in panels too coarse even so, scores are inverted singly."""
         from nearcal._jit import _panels
 
         series, converged = self.fine.series(dist)

@@ -99,15 +99,15 @@ def tune(
     kernels = _choices(smoothings, SMOOTHINGS, "smoothings")
     searches = _searches(positions, _choices(scalings, SCALINGS, "scalings"), _several(components, "components"))
 
-    left_out = LeaveOneOut(dist, y, z, Workers(threads, memory, progress, "tuning"))
+    if not sizes:
+        searches = []
+    points = [learn_scaling(s.scaling, positions[s.space], s.components)(positions[s.space]) for s in searches]
+    workers = Workers(threads, memory, progress, "tuning")
+    everyone, local = LeaveOneOut(dist, y, z, workers).crps(points, sizes, kernels)
+    scores = np.concatenate([[crps(dist, y), everyone], local.reshape(-1, len(y))])
     candidates = [Candidate("none"), Candidate("global")]
-    scores = [crps(dist, y)[np.newaxis], left_out.global_crps()[np.newaxis]]
-    if sizes and searches:
-        points = [learn_scaling(s.scaling, positions[s.space], s.components)(positions[s.space]) for s in searches]
-        local = left_out.local_crps(points, sizes, kernels)
-        candidates += [candidate for search in searches for candidate in search.candidates(sizes, kernels)]
-        scores.append(local.reshape(-1, len(y)))
-    return conclude(candidates, Comparison.of(np.concatenate(scores)), rule)
+    candidates += [candidate for search in searches for candidate in search.candidates(sizes, kernels)]
+    return conclude(candidates, Comparison.of(scores), rule)
 
 
 def _as_spaces(spaces: Any, n: int) -> dict[str, FloatArray]:
