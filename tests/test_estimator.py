@@ -1,5 +1,6 @@
 """RecalibratedRegressor: scikit-learn's own checks, its company, and what it computes against the steps by hand."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -85,7 +86,7 @@ def test_prefit_takes_the_model_as_it_is():
     ridge = Ridge().fit(X[:200], Y[:200])
     model = RecalibratedRegressor(ridge, calibration="prefit", **FIXED).fit(X[200:], Y[200:])
     assert model.estimator_ is ridge
-    calibrated = nc.calibrate(ridge, X[200:], Y[200:], **FIXED)
+    calibrated = nc.calibrate(ridge, X[200:], Y[200:], **copy.deepcopy(FIXED))
     np.testing.assert_array_equal(model.predict(NEW), calibrated.predict(NEW).mean())
     frozen = clone(RecalibratedRegressor(FrozenEstimator(ridge), calibration="prefit", **FIXED)).fit(X[200:], Y[200:])
     np.testing.assert_array_equal(frozen.predict(NEW), model.predict(NEW))

@@ -70,7 +70,7 @@ def test_frameworks_by_the_modules_of_their_classes(model, framework):
     assert _adapt._framework(model) == framework
 
 
-@pytest.mark.parametrize("model", [None, 3.0, [], [torch.nn.Linear(1, 1), None], [types.SimpleNamespace(predict=len)]])
+@pytest.mark.parametrize("model", [None, 3.0, [], [torch.nn.Linear(1, 1), None], {0.1: torch.nn.Linear(1, 1)}])
 def test_unknown_models(model):
     with pytest.raises(nc.InvalidInputError, match=r"model must be a torch\.nn\.Module.*subclass of .*ModelAdapter"):
         nc.adapt(model)

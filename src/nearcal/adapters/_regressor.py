@@ -30,6 +30,10 @@ class RegressorModel(ModelAdapter):
         if "output" not in self._spaces:
             self._spaces["output"] = partial(_output_columns, self._output, anatomy.predict)
 
+    def __repr__(self) -> str:
+        several = isinstance(self.model, Mapping | list | tuple)
+        return f"{type(self).__name__}({f'{len(self.model)} models' if several else type(self.model).__name__})"
+
     def layers(self) -> tuple[str, ...]:
         """Return the names of the spaces the model offers, in the order data flows through them."""
         return tuple(self._spaces)

@@ -35,6 +35,9 @@ class CrossFittedModel(ModelAdapter):
         self._output = output
         self._positions = positions
 
+    def __repr__(self) -> str:
+        return f"{self._model!r}, cross-fitted"
+
     def layers(self) -> tuple[str, ...]:
         """Return the spaces in which new rows can be compared with rows of the training set."""
         return tuple(layer for layer in self._model.layers() if layer in COMPARABLE)

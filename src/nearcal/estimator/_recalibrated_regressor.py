@@ -1,6 +1,7 @@
 """RecalibratedRegressor: a scikit-learn meta-estimator around any regressor."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -16,10 +17,13 @@ from nearcal.adapters import ModelAdapter, adapt
 from nearcal.adapters._heads import HeadLike
 from nearcal.adapters._regressor import RegressorModel
 from nearcal.calibrated import CalibratedModel, calibrate
+from nearcal.calibrated._calibrate import Auto
+from nearcal.calibrated._model import AnyRecalibrator
 from nearcal.distributions import Distribution
 from nearcal.estimator._cross_fitting import CalibrationRows, cross_fit
-from nearcal.recalibration._base import Recalibrator
 from nearcal.recalibration._local_sample import QuantileRule
+from nearcal.scaling import Scaling
+from nearcal.smoothing import Smoothing
 
 Calibration = Literal["cross", "split", "prefit"]
 CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
@@ -85,7 +89,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     >>> y = rng.normal(X[:, 0] ** 2, np.exp(X[:, 0]))
     >>> model = nc.RecalibratedRegressor(Ridge(), random_state=0).fit(X, y)
     >>> model.predict_dist([[-0.9], [0.9]]).std().round(1)
-    array([0.4, 2.4])
+    array([0.5, 2.2])
     >>> lower, upper = model.predict_interval([[-0.9], [0.9]], coverage=0.9)
     """
 
@@ -99,13 +103,13 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         calibration_size: float = 0.25,
         cv: Any = 5,
         random_state: Any = None,
-        layer: str = "auto",
-        k: int | Literal["auto"] = "auto",
-        smoothing: str = "auto",
-        scaling: str = "auto",
-        components: int | Literal["auto"] | None = "auto",
+        layer: Auto | str | Sequence[str] = "auto",
+        k: Auto | int | Sequence[int] = "auto",
+        smoothing: Auto | Smoothing | Sequence[Smoothing] = "auto",
+        scaling: Auto | Scaling | Sequence[Scaling] = "auto",
+        components: Auto | int | Sequence[int | None] | None = "auto",
         quantile_rule: QuantileRule = "step",
-        recalibrator: Recalibrator | None = None,
+        recalibrator: AnyRecalibrator | None = None,
         head: HeadLike = "auto",
         levels: Any = None,
         response: str = "identity",
