@@ -1,4 +1,4 @@
-"""The examples of networks run, on some of the diamonds, and recalibration helps where they say it does."""
+"""The examples of models run, on some of the diamonds, and recalibration helps where they say it does."""
 
 import re
 import runpy
@@ -35,3 +35,22 @@ def test_networks(name, monkeypatch, capsys):
         assert after < 0.9 * before
         before, after = figures(table, "worst_region_coverage")
         assert abs(after - 0.95) < abs(before - 0.95)
+
+
+@pytest.mark.parametrize(
+    ("name", "tables"),
+    [
+        ("sklearn_regressor.py", 1),
+        ("lightgbm_quantiles.py", 1),
+        ("xgboost_model.py", 2),
+        ("ngboost_model.py", 1),
+        ("skpro_model.py", 1),
+    ],
+)
+def test_regressors(name, tables, monkeypatch, capsys):
+    out = run(name, 2400, monkeypatch, capsys).strip().split("\n\n")
+    assert len(out) == tables
+    for table in out:
+        assert "Chose " in table
+        before, after = figures(table, "crps")
+        assert after < 1.02 * before
