@@ -130,6 +130,19 @@ def test_model_inside_a_model():
     close(model.represent(X, "inner"), by_hand(inner, X)["output"])
 
 
+def test_recurrent_layers_and_wrappers_are_layers():
+    keras.utils.set_random_seed(0)
+    lstm = layers.LSTM(4, return_sequences=True, name="lstm")
+    both = layers.Bidirectional(layers.GRU(3), name="both")
+    net = keras.Sequential([keras.Input((6, D)), lstm, both, layers.Dense(1)])
+    sequences = RNG.normal(size=(N, 6, D))
+    model = KerasModel(net).prepared(sequences, Y)
+    assert model.layers() == ("input", "lstm", "both", "output")
+    states = lstm(sequences.astype(np.float32))
+    close(model.represent(sequences, "lstm"), states.detach().numpy().reshape(N, -1))
+    close(model.represent(sequences, "both"), both(states).detach().numpy())
+
+
 def test_heads():
     net = functional(2)
     output = by_hand(net, X)["output"]

@@ -1,6 +1,7 @@
 """PyTorch modules: activations, heads, dropout draws, ensembles, and a module left as it was found."""
 
 import copy
+import pickle
 import threading
 
 import numpy as np
@@ -166,7 +167,9 @@ def test_transformer_layers_are_seen_in_evaluation_mode():
     encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
     net = nn.Sequential(encoder, nn.Flatten(), nn.Linear(32, 1))
     sequences = RNG.normal(size=(N, 4, 8))
-    assert "0.linear1" in TorchModel(net).prepared(sequences, Y).layers()
+    layers = TorchModel(net).prepared(sequences, Y).layers()
+    assert layers[:3] == ("input", "0.self_attn", "0.norm1")
+    assert "0.linear1" in layers
     draws = TorchModel(net, mc_dropout=3).distribution(sequences).draws
     assert (np.ptp(draws, axis=1) > 0).all()
 
@@ -562,6 +565,14 @@ def test_dropout_layers_that_are_not_called():
         TorchModel(FunctionalDropout(), mc_dropout=10).distribution(X)
 
 
+def test_rows_that_dropout_does_not_reach():
+    net = nn.Sequential(nn.ReLU(), nn.Dropout(0.5), nn.Linear(D, 1))
+    positive, negative = np.abs(X), -np.abs(X)
+    with pytest.raises(nc.InvalidInputError, match=r"got 23 rows that dropout does not reach, the first row 23"):
+        TorchModel(net, mc_dropout=30).distribution(np.concatenate([positive, negative]))
+    assert len(TorchModel(net, mc_dropout=3, head=PointHead(scale=1.0)).distribution(negative)) == N
+
+
 def test_dropout_needs_the_batch_first():
     class Across(nn.Module):
         def __init__(self):
@@ -651,6 +662,13 @@ def test_device_and_dtype():
 def test_compiled_module_is_watched_through_its_origin():
     compiled = torch.compile(NET, backend="eager")
     close(TorchModel(compiled).represent(X, "0"), by_hand(NET, X)[0])
+
+
+def test_prepared_model_is_pickled():
+    model = TorchModel([NET, network(seed=4)], batch_size=8).prepared(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.layers() == model.layers()
+    np.testing.assert_array_equal(again.distribution(X).ppf(0.3), model.distribution(X).ppf(0.3))
 
 
 def test_local_recalibration_in_a_hidden_layer():
