@@ -185,6 +185,14 @@ def test_model_is_left_as_found(make):
         assert state_of(net) == before
 
 
+def test_a_layer_keeps_a_call_of_its_own():
+    net = sequential()
+    layer = net.get_layer("relu")
+    vars(layer)["call"] = own = lambda x: x * 2
+    close(KerasModel(net).represent(X, "relu"), 2 * by_hand(net, X)["norm"])
+    assert vars(layer)["call"] is own
+
+
 def test_error_inside_a_layer():
     class Fails(layers.Layer):
         def call(self, x):

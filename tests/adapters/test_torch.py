@@ -77,6 +77,12 @@ def test_run_gives_the_same_in_one_pass():
     for layer, values in positions.items():
         np.testing.assert_array_equal(values, model.represent(X, layer))
     np.testing.assert_array_equal(dist.mean(), model.distribution(X).mean())
+    draws = TorchModel(net, mc_dropout=3)
+    calls.clear()
+    draws.distribution(X)
+    assert len(calls) == 3
+    draws.run(X, ["0", "output"])
+    assert len(calls) == 7
 
 
 class Branches(nn.Module):
@@ -140,6 +146,19 @@ def test_first_tensor_and_last_call_count():
     close(model.represent(sequences, "lstm"), states.reshape(N, -1).numpy())
     close(model.represent(sequences, "mix"), mixed.reshape(N, -1).numpy())
     assert model.represent(sequences, "input").shape == (N, 4 * D)
+
+
+def test_the_last_call_places_a_layer():
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shared = nn.Linear(D, D)
+            self.between = nn.Tanh()
+
+        def forward(self, x):
+            return self.shared(self.between(self.shared(x))).sum(dim=1)
+
+    assert TorchModel(Again()).prepared(X, Y).layers() == ("input", "between", "shared", "output")
 
 
 def test_layer_without_the_batch_first():
@@ -316,6 +335,15 @@ def test_module_can_be_trained_afterwards():
     TorchModel(net).represent(X, "output")
     net(torch.ones(2, D)).sum().backward()  # an inference tensor in self.last would refuse
     assert net.inner.weight.grad is not None
+
+
+def test_no_gradients_are_kept():
+    seen = []
+    net = copy.deepcopy(NET)
+    net.register_forward_hook(lambda module, arguments, output: seen.append(output.requires_grad))
+    TorchModel(net).prepared(X, Y)
+    assert seen
+    assert not any(seen)
 
 
 def test_two_threads_do_not_disturb_each_other():

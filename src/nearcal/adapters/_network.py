@@ -217,7 +217,7 @@ def _samples(points: Sequence[FloatArray]) -> Samples:
     equal = np.ptp(draws, axis=1) == 0
     if equal.any():
         raise InvalidInputError(
-            f"mc_dropout needs draws that differ in every row, got {int(equal.sum())} rows that dropout does not reach, "
+            f"mc_dropout needs draws that differ in a row, got {int(equal.sum())} rows that dropout does not reach, "
             f"the first row {int(np.argmax(equal))}; give head=PointHead(scale=...), and every draw has its own spread"
         )
     return Samples(draws)
