@@ -130,6 +130,19 @@ def test_model_inside_a_model():
     close(model.represent(X, "inner"), by_hand(inner, X)["output"])
 
 
+def test_recurrent_layers_and_wrappers_are_layers():
+    keras.utils.set_random_seed(0)
+    lstm = layers.LSTM(4, return_sequences=True, name="lstm")
+    both = layers.Bidirectional(layers.GRU(3), name="both")
+    net = keras.Sequential([keras.Input((6, D)), lstm, both, layers.Dense(1)])
+    sequences = RNG.normal(size=(N, 6, D))
+    model = KerasModel(net).prepared(sequences, Y)
+    assert model.layers() == ("input", "lstm", "both", "output")
+    states = lstm(sequences.astype(np.float32))
+    close(model.represent(sequences, "lstm"), states.detach().numpy().reshape(N, -1))
+    close(model.represent(sequences, "both"), both(states).detach().numpy())
+
+
 def test_heads():
     net = functional(2)
     output = by_hand(net, X)["output"]
@@ -170,6 +183,14 @@ def test_model_is_left_as_found(make):
         with pytest.raises(ValueError, match=r"(?s)(incompatible|shape)"):
             model.run(X[:, :2], ["hidden"])  # Keras refuses two columns, in the midst of a pass
         assert state_of(net) == before
+
+
+def test_a_layer_keeps_a_call_of_its_own():
+    net = sequential()
+    layer = net.get_layer("relu")
+    vars(layer)["call"] = own = lambda x: x * 2
+    close(KerasModel(net).represent(X, "relu"), 2 * by_hand(net, X)["norm"])
+    assert vars(layer)["call"] is own
 
 
 def test_error_inside_a_layer():

@@ -1,6 +1,7 @@
 """PyTorch modules: activations, heads, dropout draws, ensembles, and a module left as it was found."""
 
 import copy
+import pickle
 import threading
 
 import numpy as np
@@ -76,6 +77,12 @@ def test_run_gives_the_same_in_one_pass():
     for layer, values in positions.items():
         np.testing.assert_array_equal(values, model.represent(X, layer))
     np.testing.assert_array_equal(dist.mean(), model.distribution(X).mean())
+    draws = TorchModel(net, mc_dropout=3)
+    calls.clear()
+    draws.distribution(X)
+    assert len(calls) == 3
+    draws.run(X, ["0", "output"])
+    assert len(calls) == 7
 
 
 class Branches(nn.Module):
@@ -141,6 +148,19 @@ def test_first_tensor_and_last_call_count():
     assert model.represent(sequences, "input").shape == (N, 4 * D)
 
 
+def test_the_last_call_places_a_layer():
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shared = nn.Linear(D, D)
+            self.between = nn.Tanh()
+
+        def forward(self, x):
+            return self.shared(self.between(self.shared(x))).sum(dim=1)
+
+    assert TorchModel(Again()).prepared(X, Y).layers() == ("input", "between", "shared", "output")
+
+
 def test_layer_without_the_batch_first():
     class Wrong(Sequences):
         def forward(self, x):
@@ -166,7 +186,9 @@ def test_transformer_layers_are_seen_in_evaluation_mode():
     encoder = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
     net = nn.Sequential(encoder, nn.Flatten(), nn.Linear(32, 1))
     sequences = RNG.normal(size=(N, 4, 8))
-    assert "0.linear1" in TorchModel(net).prepared(sequences, Y).layers()
+    layers = TorchModel(net).prepared(sequences, Y).layers()
+    assert layers[:3] == ("input", "0.self_attn", "0.norm1")
+    assert "0.linear1" in layers
     draws = TorchModel(net, mc_dropout=3).distribution(sequences).draws
     assert (np.ptp(draws, axis=1) > 0).all()
 
@@ -313,6 +335,15 @@ def test_module_can_be_trained_afterwards():
     TorchModel(net).represent(X, "output")
     net(torch.ones(2, D)).sum().backward()  # an inference tensor in self.last would refuse
     assert net.inner.weight.grad is not None
+
+
+def test_no_gradients_are_kept():
+    seen = []
+    net = copy.deepcopy(NET)
+    net.register_forward_hook(lambda module, arguments, output: seen.append(output.requires_grad))
+    TorchModel(net).prepared(X, Y)
+    assert seen
+    assert not any(seen)
 
 
 def test_two_threads_do_not_disturb_each_other():
@@ -562,6 +593,14 @@ def test_dropout_layers_that_are_not_called():
         TorchModel(FunctionalDropout(), mc_dropout=10).distribution(X)
 
 
+def test_rows_that_dropout_does_not_reach():
+    net = nn.Sequential(nn.ReLU(), nn.Dropout(0.5), nn.Linear(D, 1))
+    positive, negative = np.abs(X), -np.abs(X)
+    with pytest.raises(nc.InvalidInputError, match=r"got 23 rows that dropout does not reach, the first row 23"):
+        TorchModel(net, mc_dropout=30).distribution(np.concatenate([positive, negative]))
+    assert len(TorchModel(net, mc_dropout=3, head=PointHead(scale=1.0)).distribution(negative)) == N
+
+
 def test_dropout_needs_the_batch_first():
     class Across(nn.Module):
         def __init__(self):
@@ -651,6 +690,13 @@ def test_device_and_dtype():
 def test_compiled_module_is_watched_through_its_origin():
     compiled = torch.compile(NET, backend="eager")
     close(TorchModel(compiled).represent(X, "0"), by_hand(NET, X)[0])
+
+
+def test_prepared_model_is_pickled():
+    model = TorchModel([NET, network(seed=4)], batch_size=8).prepared(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.layers() == model.layers()
+    np.testing.assert_array_equal(again.distribution(X).ppf(0.3), model.distribution(X).ppf(0.3))
 
 
 def test_local_recalibration_in_a_hidden_layer():

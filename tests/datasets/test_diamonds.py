@@ -48,6 +48,9 @@ def test_numbers_are_the_decimal_ones():
     first = next(iter(DIAMONDS.table))
     assert list(first) == ["carat", "cut", "color", "clarity", "depth", "table", "price", "x", "y", "z"]
     assert list(first.values()) == [0.23, "Ideal", "E", "SI2", 61.5, 55.0, 326.0, 3.95, 3.98, 2.43]
+    for name in ("carat", "depth", "table", "x", "y", "z"):
+        values = np.unique(DIAMONDS.table[name]).tolist()
+        assert values == [float(f"{value:.2f}") for value in values]
     assert DIAMONDS.X[0].tolist() == [0.23, 4.0, 5.0, 1.0, 61.5, 55.0, 3.95, 3.98, 2.43]
 
 

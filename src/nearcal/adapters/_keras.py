@@ -116,9 +116,7 @@ class KerasModel(NetworkModel):
             layers.Flatten,
             layers.Reshape,
         )
-        return [
-            name for name, layer in _named_layers(network) if not isinstance(layer, plain) and not _inner_layers(layer)
-        ]
+        return [name for name, layer in _childless(network) if not isinstance(layer, plain)]
 
     def _has_layer(self, network: Any, layer: str) -> bool:
         return any(name == layer for name, _ in _named_layers(network))
@@ -137,6 +135,16 @@ def _named_layers(layer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for inner in _inner_layers(layer):
         yield f"{prefix}{inner.name}", inner
         yield from _named_layers(inner, f"{prefix}{inner.name}/")
+
+
+def _childless(layer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Return the layers without layers inside; recurrent layers and wrappers, which repeat theirs, count as such."""
+    layers = _import_keras().layers
+    repeating = (layers.RNN, layers.Bidirectional, layers.Wrapper)
+    for inner in _inner_layers(layer):
+        name = f"{prefix}{inner.name}"
+        below = [] if isinstance(inner, repeating) else list(_childless(inner, f"{name}/"))
+        yield from below or [(name, inner)]
 
 
 def _dropout_layers(network: Any) -> Iterator[Any]:

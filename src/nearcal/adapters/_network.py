@@ -175,7 +175,7 @@ class NetworkModel(ModelAdapter):
         heads = self._heads_for([of_network[0] for of_network in outputs])
         pairs = [(head, output) for head, of_network in zip(heads, outputs, strict=True) for output in of_network]
         if all(self._makes_samples(head) for head in heads):
-            return Samples(np.stack([head.points(output) for head, output in pairs if isinstance(head, PointHead)], 1))
+            return _samples([head.points(output) for head, output in pairs if isinstance(head, PointHead)])
         parts = [head(output) for head, output in pairs]
         return parts[0] if len(parts) == 1 else Mixture(np.ones(len(parts)), parts)
 
@@ -210,6 +210,17 @@ class _Passed:
     def __init__(self, output: Any, found: Mapping[str, FloatArray]) -> None:
         self.output = output
         self.found = found
+
+
+def _samples(points: Sequence[FloatArray]) -> Samples:
+    draws = np.stack(points, axis=1)
+    equal = np.ptp(draws, axis=1) == 0
+    if equal.any():
+        raise InvalidInputError(
+            f"mc_dropout needs draws that differ in a row, got {int(equal.sum())} rows that dropout does not reach, "
+            f"the first row {int(np.argmax(equal))}; give head=PointHead(scale=...), and every draw has its own spread"
+        )
+    return Samples(draws)
 
 
 def _layer_rows(layer: str, seen: Mapping[str, NDArray[Any]], rows: int) -> FloatArray:

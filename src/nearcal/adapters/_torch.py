@@ -155,10 +155,10 @@ class TorchModel(NetworkModel):
     def _tensor_maker(self, network: Any) -> Callable[[Any], Any]:
         """Return what makes a tensor of the rows of an input; always a copy, which the module may change in place."""
         torch = _import_torch()
-        parameter = next(network.parameters(), None)
-        device = self.device or (None if parameter is None else parameter.device)
-        floating = (p.dtype for p in network.parameters() if p.dtype.is_floating_point)
-        dtype = self.dtype or next(floating, torch.get_default_dtype())
+        devices = (parameter.device for parameter in network.parameters())
+        types = (parameter.dtype for parameter in network.parameters() if parameter.dtype.is_floating_point)
+        device = next(devices, None) if self.device is None else self.device
+        dtype = next(types, torch.get_default_dtype()) if self.dtype is None else self.dtype
 
         def make(rows: Any) -> Any:
             if not isinstance(rows, torch.Tensor):
@@ -186,11 +186,12 @@ def _uncompiled(module: Any) -> Any:
 
 
 def _childless(module: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Return the submodules without children; a parametrisation of weights is no layer."""
+    """Return the submodules without children; attention, which uses its child's weights alone, counts as one."""
+    attention = _import_torch().nn.MultiheadAttention
     for name, child in module.named_children():
-        if name == "parametrizations":
+        if name == "parametrizations":  # of the module's weights: no layer
             continue
-        below = list(_childless(child, f"{prefix}{name}."))
+        below = [] if isinstance(child, attention) else list(_childless(child, f"{prefix}{name}."))
         yield from below or [(f"{prefix}{name}", child)]
 
 
