@@ -20,7 +20,10 @@ def judged(recalibrator, space, **options):
 @pytest.mark.parametrize("options", [{"k": 50}, {"k": 50, "scaling": "whiten"}, {"radius": 0.7, "min_neighbors": 1}])
 def test_false_alarms_come_at_the_stated_rate_and_strangers_are_found(options):
     rng = np.random.default_rng(0)
-    draw = lambda n: rng.normal(size=(n, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0], [0, 0, 1.0]])
+
+    def draw(n):
+        return rng.normal(size=(n, 3)) @ [[1, 0.5, 0], [0, 1, 0], [0, 0, 1]]
+
     rc = fitted(draw(4000), **options)
     # 8,000 rows: the standard deviation of the rate is 0.0011 for the rows and 0.0016 for the calibration set.
     # Few neighbours are tied with few neighbours, so counts flag at most at the stated rate.

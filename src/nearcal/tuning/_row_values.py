@@ -16,7 +16,7 @@ _TRANSFORM = (
 )
 _EDGES = np.array([0.0, 1.5, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0])
 _PIECES = 4  # fine panels in a coarse one
-_NEGLIGIBLE = 1e-9  # of a row's spread: a series that has come down to this is off by a tenth of it at most
+_NEGLIGIBLE = 1e-10  # of a row's spread: a series that has come down to this is off by a tenth of it at most
 
 Indices: TypeAlias = NDArray[np.int32]
 
