@@ -22,3 +22,5 @@ def pytest_configure(config):
         if old.name != state:
             shutil.rmtree(old, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = str(caches / state)
+    # OpenMP's threads wait for one another actively: two test workers on two processors would slow down tenfold
+    os.environ.setdefault("OMP_NUM_THREADS", "1")

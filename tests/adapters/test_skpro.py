@@ -32,7 +32,9 @@ NATIVE = {
     nc.Gamma: sp.Gamma(POSITIVE, 3.0, **WHERE),
     nc.Mixture: sp.Mixture([("a", sp.Normal(MU, POSITIVE, **WHERE)), ("b", sp.Normal(2.0, POSITIVE, **WHERE))], [1, 3]),
 }
-OTHERS = [sp.Exponential(POSITIVE, **WHERE), sp.Cauchy(MU, POSITIVE, **WHERE)]
+OTHERS = [sp.Exponential(POSITIVE, **WHERE)]
+if hasattr(sp, "Cauchy"):  # skpro 2.12 has none yet
+    OTHERS.append(sp.Cauchy(MU, POSITIVE, **WHERE))
 
 
 @pytest.mark.parametrize(("expected", "theirs"), NATIVE.items(), ids=lambda value: type(value).__name__)
