@@ -1,4 +1,4 @@
-"""Keep compiled kernels apart for each state of their sources.
+"""Choose the backend of Keras, and keep compiled kernels apart for each state of their sources.
 
 Numba compiles a kernel again when its own file changes, but not when a function it calls in another file does: after an
 edit, tests would go on running the old code.
@@ -10,6 +10,8 @@ import shutil
 from pathlib import Path
 
 ROOT = Path(__file__).parent
+
+os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imported
 
 
 def pytest_configure(config):

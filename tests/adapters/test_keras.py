@@ -209,7 +209,7 @@ def test_error_inside_a_layer():
 
 def test_draws_are_reproducible_and_distributed_as_those_of_a_hand_written_loop():
     net = trained_statistics(functional())
-    count = 1000
+    count = 600
     x = X[:3]
     ours = KerasModel(net, mc_dropout=count, seed=4).distribution(x).draws
     few = KerasModel(net, mc_dropout=20, seed=4).distribution(X).draws

@@ -376,6 +376,8 @@ def test_point_head_takes_its_deviation_from_the_calibration_set():
     point = by_hand(NET, X)[4][:, 0]
     close(dist.mean(), point)
     close(dist.std(), np.full(N, np.sqrt(np.mean((Y - point) ** 2))))
+    again = model.prepared(X, Y).prepared(X, point + 5.0).distribution(X)
+    close(again.std(), np.full(N, 5.0))
 
 
 def test_log_response():

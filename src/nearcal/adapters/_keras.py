@@ -43,12 +43,16 @@ class KerasModel(NetworkModel):
 
     Examples
     --------
-    >>> import keras  # doctest: +SKIP
-    >>> net = keras.Sequential([keras.Input((3,)), keras.layers.Dense(8, "relu", name="hidden"),
-    ...                         keras.layers.Dense(1)])  # doctest: +SKIP
-    >>> model = KerasModel(net).prepared(X_cal, y_cal)  # doctest: +SKIP
-    >>> model.layers()  # doctest: +SKIP
+    >>> import keras, numpy as np
+    >>> from nearcal.adapters import KerasModel
+    >>> hidden = keras.layers.Dense(8, "relu", name="hidden")
+    >>> net = keras.Sequential([keras.Input((3,)), hidden, keras.layers.Dense(1)])
+    >>> rng = np.random.default_rng(0)
+    >>> model = KerasModel(net).prepared(rng.normal(size=(100, 3)), rng.normal(size=100))
+    >>> model.layers()
     ('input', 'hidden', 'output')
+    >>> model.distribution(rng.normal(size=(5, 3)))
+    Normal(n=5)
     """
 
     def __init__(

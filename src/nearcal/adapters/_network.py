@@ -5,7 +5,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,13 @@ _TRACED_ROWS = 16
 
 # flags and hooks belong to the network, so two passes at a time would disturb each other
 _ONE_PASS_AT_A_TIME = threading.RLock()
+
+
+class _Passed(NamedTuple):
+    """What came out of one pass of all inputs: the network's output, and positions in its layers."""
+
+    output: Any
+    found: Mapping[str, FloatArray]
 
 
 class NetworkModel(ModelAdapter):
@@ -115,7 +122,7 @@ class NetworkModel(ModelAdapter):
         twin = copy.copy(self)
         twin._heads = tuple(
             head if self._makes_samples(head) else head.fit(output, y_cal)
-            for head, output in zip(self._heads_for(outputs), outputs, strict=True)
+            for head, output in zip(self._given_heads(outputs), outputs, strict=True)
         )
         twin._layers = _common([self._trace(network, inputs) for network in self.networks])
         return twin
@@ -126,7 +133,7 @@ class NetworkModel(ModelAdapter):
 
     # ---- passes -----------------------------------------------------------------------------------------------------
 
-    def _plain_passes(self, inputs: Inputs, layers: Sequence[str]) -> "list[_Passed]":
+    def _plain_passes(self, inputs: Inputs, layers: Sequence[str]) -> list[_Passed]:
         inner = [layer for layer in layers if layer not in ENDS]
         return [self._pass(network, inputs, inner) for network in self.networks]
 
@@ -140,7 +147,7 @@ class NetworkModel(ModelAdapter):
 
     def _pass(
         self, network: Any, inputs: Inputs, layers: Sequence[str], dropout_seeds: tuple[int, ...] | None = None
-    ) -> "_Passed":
+    ) -> _Passed:
         outputs: list[Any] = []
         found: dict[str, list[FloatArray]] = {layer: [] for layer in layers}
         with _ONE_PASS_AT_A_TIME, self._inference(network):
@@ -172,23 +179,22 @@ class NetworkModel(ModelAdapter):
 
     def _combine(self, outputs: list[list[Any]]) -> Distribution:
         """Return the distributions that the outputs of all networks and draws stand for together."""
-        heads = self._heads_for([of_network[0] for of_network in outputs])
+        heads = self._heads or self._given_heads([of_network[0] for of_network in outputs])
         pairs = [(head, output) for head, of_network in zip(heads, outputs, strict=True) for output in of_network]
         if all(self._makes_samples(head) for head in heads):
             return _samples([head.points(output) for head, output in pairs if isinstance(head, PointHead)])
         parts = [head(output) for head, output in pairs]
         return parts[0] if len(parts) == 1 else Mixture(np.ones(len(parts)), parts)
 
-    def _heads_for(self, outputs: Sequence[Any]) -> tuple[Head, ...]:
-        if self._heads is not None:
-            return self._heads
+    def _given_heads(self, outputs: Sequence[Any]) -> tuple[Head, ...]:
+        """Return the head of every network before it learnt anything."""
         return tuple(self.head or guess_head(output, self.response) for output in outputs)
 
     def _makes_samples(self, head: Head) -> bool:
         """Tell whether dropout draws stand for themselves: points without a standard deviation."""
         return self.mc_dropout is not None and isinstance(head, PointHead) and head.scale is None
 
-    def _positions(self, layer: str, inputs: Inputs, plain: "list[_Passed]") -> FloatArray:
+    def _positions(self, layer: str, inputs: Inputs, plain: list[_Passed]) -> FloatArray:
         if layer == "input":
             return inputs.positions()
         if layer == "output":
@@ -202,14 +208,6 @@ class NetworkModel(ModelAdapter):
                 raise InvalidParameterError(
                     f"layer must be the name of a layer{everywhere}, such as {', '.join(self.layers())}, got {layer!r}"
                 )
-
-
-class _Passed:
-    """What came out of one pass of all inputs: the network's output, and positions in its layers."""
-
-    def __init__(self, output: Any, found: Mapping[str, FloatArray]) -> None:
-        self.output = output
-        self.found = found
 
 
 def _samples(points: Sequence[FloatArray]) -> Samples:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name, rows, monkeypatch, capsys):
@@ -24,7 +24,7 @@ def figures(table, metric):
 
 
 @pytest.mark.parametrize("name", ["torch_network.py", "keras_network.py", "mc_dropout.py"])
-def test_networks(name, monkeypatch, capsys):
+def test_runs_and_helps(name, monkeypatch, capsys):
     if name.startswith("keras"):
         pytest.importorskip("keras")
     out = run(name, 8000, monkeypatch, capsys)
