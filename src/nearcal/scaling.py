@@ -61,16 +61,17 @@ def learn_scaling(scaling: str, space: FloatArray, components: int | None = None
 
 
 def _inverse_deviation(space: FloatArray) -> FloatArray:
-    return 1 / np.where(_is_constant(space), 1.0, space.std(axis=0))
+    return 1 / np.where(is_constant(space), 1.0, space.std(axis=0))
 
 
-def _is_constant(space: FloatArray) -> NDArray[np.bool_]:
+def is_constant(space: FloatArray) -> NDArray[np.bool_]:
+    """Tell which columns do not vary."""
     # the rounding of the mean gives a constant column a tiny deviation
     return space.std(axis=0) <= 1e-14 * np.abs(space).max(axis=0)
 
 
 def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
-    moved = np.where(_is_constant(space), 0.0, space - center)
+    moved = np.where(is_constant(space), 0.0, space - center)
     units = _inverse_deviation(moved)  # first to common units, so that small columns are not taken for rounding
     axes, deviation = _principal_axes(moved * units)
     kept = deviation > deviation.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps

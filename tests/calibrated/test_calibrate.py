@@ -65,7 +65,7 @@ def test_it_tunes_prepares_and_passes_the_inputs_once(data, calibrated):
 def test_predictions_are_those_of_the_parts(data, calibrated):
     new = data[0][:20] + 0.01
     base = calibrated.base(new)
-    local = calibrated.tuning.recalibrator()
+    local = calibrated.tuning.recalibrator(quantile_rule="interpolated")
     model = calibrated.model
     expected = local.fit(model.distribution(data[0]), data[1], np.tanh(data[0][:, [1]])).recalibrate(
         base, np.tanh(new[:, [1]])

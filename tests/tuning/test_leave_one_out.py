@@ -9,8 +9,8 @@ from nearcal.recalibration._chunks import Workers
 from nearcal.tuning import _leave_one_out
 from nearcal.tuning._leave_one_out import LeaveOneOut
 
-N = 40
-SMOOTHINGS = ("epanechnikov", "uniform", "triangular", "biweight", "gaussian")
+N = 30
+SMOOTHINGS = ("epanechnikov", "uniform")
 
 
 def mixture(n, rng, apart):
@@ -63,11 +63,11 @@ def refitted(dist, y, space, recalibrator):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_refitting_without_the_row(family):
-    dist, y, space = calibration_set(family, n=20 if "Mixture" in family else N)  # inverting a mixture takes time
-    sizes = (7,) if "Mixture" in family else (len(y) - 1, 7, 1)
-    found = local_crps(dist, y, [space], sizes, SMOOTHINGS[:2])[0]
+    dist, y, space = calibration_set(family, n=12 if "Mixture" in family else N)  # inverting a mixture takes time
+    sizes = (7,) if "Mixture" in family else (len(y) - 1, 7)
+    found = local_crps(dist, y, [space], sizes, SMOOTHINGS)[0]
     for a, k in enumerate(sizes):
-        for b, smoothing in enumerate(SMOOTHINGS[:2]):
+        for b, smoothing in enumerate(SMOOTHINGS):
             expected = refitted(dist, y, space, nc.LocalRecalibrator(k, smoothing=smoothing))
             np.testing.assert_allclose(found[a, b], expected, rtol=1e-10, err_msg=f"{k} {smoothing}")
     expected = refitted(dist, y, space, nc.GlobalRecalibrator())
@@ -75,7 +75,7 @@ def test_equals_refitting_without_the_row(family):
 
 
 POSITIONS = {
-    "duplicates": lambda rng: np.repeat(rng.normal(size=(4, 2)), 10, axis=0),
+    "duplicates": lambda rng: np.repeat(rng.normal(size=(3, 2)), 10, axis=0),
     "all in one place": lambda rng: np.zeros((N, 2)),
     "a grid, full of ties": lambda rng: rng.integers(0, 4, size=(N, 2)).astype(float),
     "a line": lambda rng: np.round(rng.normal(size=(N, 1)), 1),

@@ -133,6 +133,16 @@ def test_the_first_components_of_a_space_with_two_wide_directions_do_as_well_as_
     assert reduced == pytest.approx(two, rel=1e-3)
 
 
+def test_whitening_is_left_out_where_it_is_impossible_or_standard_scaling():
+    rng = np.random.default_rng(0)
+    spaces = {"line": rng.normal(size=30), "dead": np.full((30, 4), 0.1), "plane": rng.normal(size=(30, 2))}
+    dist, y = nc.Normal(np.zeros(30), 1.0), rng.normal(size=30)
+    table = nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings=("standard", "whiten")).table
+    tried = list(zip(table["space"].tolist(), table["scaling"].tolist(), strict=True))[2:]
+    assert tried == [("line", "standard"), ("dead", "standard"), ("plane", "standard"), ("plane", "whiten")]
+    assert len(nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings="whiten").table) == 4
+
+
 def test_it_prints_the_ten_best_and_the_reason(problem):
     dist, y, spaces = problem
     tuning = nc.tune(dist, y, spaces)

@@ -28,7 +28,7 @@ def calibrate(
     smoothing: Auto | Smoothing | Sequence[Smoothing] = "auto",
     scaling: Auto | Scaling | Sequence[Scaling] = "auto",
     components: Auto | int | Sequence[int | None] | None = "auto",
-    quantile_rule: QuantileRule = "step",
+    quantile_rule: QuantileRule = "interpolated",
     recalibrator: AnyRecalibrator | None = None,
     threads: int | None = None,
     memory: int = 2**28,
@@ -54,7 +54,8 @@ def calibrate(
         Settings of :class:`LocalRecalibrator`, each one value, several to choose among, or "auto" for the usual ones.
         If one value is given for each, and one layer, local recalibration with these settings is what is done.
     quantile_rule : {"step", "interpolated", "conservative"}
-        How quantiles are read from the weighted sample; see :class:`Recalibrated`.
+        How quantiles are read from the weighted sample; see :class:`Recalibrated`. Tuning often takes few neighbours,
+        whose outermost values are no quantiles to trust; hence not the step rule.
     recalibrator : recalibrator, optional
         A recalibrator to use instead, such as ``nc.IsotonicRecalibrator()``; it is fitted. If it asks for a space, this
         is ``layer``, which must be one name, or for "auto" the first layer of the model.

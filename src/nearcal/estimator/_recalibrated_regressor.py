@@ -108,7 +108,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         smoothing: Auto | Smoothing | Sequence[Smoothing] = "auto",
         scaling: Auto | Scaling | Sequence[Scaling] = "auto",
         components: Auto | int | Sequence[int | None] | None = "auto",
-        quantile_rule: QuantileRule = "step",
+        quantile_rule: QuantileRule = "interpolated",
         recalibrator: AnyRecalibrator | None = None,
         head: HeadLike = "auto",
         levels: Any = None,

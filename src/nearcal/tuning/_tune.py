@@ -10,7 +10,7 @@ from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
 from nearcal.recalibration._base import calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
-from nearcal.scaling import SCALINGS, Scaling, learn_scaling
+from nearcal.scaling import SCALINGS, Scaling, is_constant, learn_scaling
 from nearcal.scores import crps
 from nearcal.smoothing import SMOOTHINGS, Smoothing
 from nearcal.tuning._candidates import Candidate, SearchSpace
@@ -27,8 +27,8 @@ def tune(
     spaces: Any,
     *,
     k: int | Sequence[int] = DEFAULT_K,
-    smoothings: Smoothing | Sequence[Smoothing] = ("epanechnikov", "uniform"),
-    scalings: Scaling | Sequence[Scaling] = ("standard",),
+    smoothings: Smoothing | Sequence[Smoothing] = ("biweight", "epanechnikov"),
+    scalings: Scaling | Sequence[Scaling] = ("standard", "whiten"),
     components: int | Sequence[int | None] | None = None,
     rule: Rule = "one-standard-error",
     threads: int | None = None,
@@ -143,5 +143,13 @@ def _searches(
         for space, table in positions.items()
         for scaling in scalings
         for number in components
-        if number is None or number < table.shape[1]
+        if (number is None or number < table.shape[1]) and _is_worth_trying(scaling, scalings, table)
     ]
+
+
+def _is_worth_trying(scaling: Scaling, scalings: Sequence[Scaling], table: FloatArray) -> bool:
+    """Tell whether a scaling can be learnt from a space, and is not another one under a different name."""
+    if scaling != "whiten":
+        return True
+    is_standard = table.shape[1] == 1 and "standard" in scalings
+    return not is_standard and not is_constant(table).all()
