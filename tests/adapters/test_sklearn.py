@@ -146,6 +146,14 @@ def test_point_head_takes_its_scale_from_calibration_residuals():
     assert isinstance(log_dist, nc.LogNormal)
 
 
+def test_preparing_again_learns_again():
+    model = SklearnModel(HistGradientBoostingRegressor(max_iter=3).fit(X, Y))
+    gaps = np.where(X > 1, np.nan, X)
+    once, again = model.prepared(X, Y), model.prepared(gaps, Y + 5).prepared(X, Y)
+    assert again.layers() == once.layers() == ("input", "leaf_values", "output")
+    np.testing.assert_array_equal(again.distribution(X).std(), once.distribution(X).std())
+
+
 @pytest.mark.parametrize(
     "estimator", [GaussianProcessRegressor(RBF() + WhiteKernel()), BayesianRidge(), ARDRegression()], ids=repr
 )

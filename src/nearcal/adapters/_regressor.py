@@ -26,9 +26,11 @@ class RegressorModel(ModelAdapter):
         self.model = model
         self._response = response
         self._output, self._head = _choose_reading(anatomy, head, None if several else levels, response)
+        self._fitted_head: Head | None = None
         self._spaces = {"input": as_numbers, **anatomy.all_spaces()}
         if "output" not in self._spaces:
             self._spaces["output"] = partial(_output_columns, self._output, anatomy.predict)
+        self._gaps: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         several = isinstance(self.model, Mapping | list | tuple)
@@ -36,7 +38,7 @@ class RegressorModel(ModelAdapter):
 
     def layers(self) -> tuple[str, ...]:
         """Return the names of the spaces the model offers, in the order data flows through them."""
-        return tuple(self._spaces)
+        return tuple(layer for layer in self._spaces if layer not in self._gaps)
 
     def distribution(self, X: Any) -> Distribution:
         """Return the predictive distributions of n inputs."""
@@ -57,20 +59,19 @@ class RegressorModel(ModelAdapter):
 
     def distribution_of(self, output: Any) -> Distribution:
         """Return the distributions that the head makes of an output."""
-        return self._resolved_head(output)(output)
+        return (self._fitted_head or self._resolved_head(output))(output)
 
     def prepared_by(self, output: Any, X_cal: Any, y_cal: Any) -> Self:
         """Return what ``prepared`` returns, by a given output for the calibration set instead of the model's own."""
         result = copy.copy(self)
-        result._head = self._resolved_head(output).fit(output, y_cal)
+        result._fitted_head = self._resolved_head(output).fit(output, y_cal)
         may_have_gaps = {"input", "transformed"} & set(self._spaces)
-        gaps = [name for name in may_have_gaps if not self._has_numbers(X_cal, name)]
-        result._spaces = {name: space for name, space in self._spaces.items() if name not in gaps}
+        result._gaps = frozenset(layer for layer in may_have_gaps if not self._has_numbers(X_cal, layer))
         return result
 
     def _has_numbers(self, X: Any, layer: str) -> bool:
         try:
-            self.represent(X, layer)
+            self._spaces[layer](X)
         except InvalidInputError:
             return False
         return True
