@@ -21,6 +21,7 @@ def test_all_names_what_is_visible():
     modules = {
         "calibrated",
         "distributions",
+        "estimator",
         "evaluation",
         "neighbors",
         "recalibration",

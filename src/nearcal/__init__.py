@@ -50,8 +50,10 @@ from nearcal.recalibration import (
 )
 
 if TYPE_CHECKING:
-    from nearcal import adapters, diagnostics, plots, scores
+    from nearcal import adapters, datasets, diagnostics, plots, scores
+    from nearcal.adapters import adapt
     from nearcal.calibrated import CalibratedModel, calibrate
+    from nearcal.estimator import RecalibratedRegressor
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.tuning import Candidate, Tuning, tune
 
@@ -85,6 +87,7 @@ __all__ = [
     "QuantileNetRecalibrator",
     "Quantiles",
     "Recalibrated",
+    "RecalibratedRegressor",
     "Reliability",
     "Samples",
     "ScipyDistribution",
@@ -95,8 +98,10 @@ __all__ = [
     "Tuning",
     "VarianceScaling",
     "WeightedSample",
+    "adapt",
     "adapters",
     "calibrate",
+    "datasets",
     "diagnostics",
     "evaluate",
     "from_scipy",
@@ -111,9 +116,12 @@ _LAZY = {
     "CalibratedModel": "nearcal.calibrated",
     "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
+    "RecalibratedRegressor": "nearcal.estimator",
     "Tuning": "nearcal.tuning",
+    "adapt": "nearcal.adapters",
     "adapters": "nearcal",
     "calibrate": "nearcal.calibrated",
+    "datasets": "nearcal",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
     "plots": "nearcal",
