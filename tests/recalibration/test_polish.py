@@ -106,9 +106,12 @@ def test_polish_must_be_learnt_for_the_settings_in_use():
     assert len(rc.set_params(polish=False).recalibrate(NEW, SPACE_NEW)) == M
 
 
-def test_nothing_to_learn_from_is_an_error():
-    options = {"quantile_rule": "predictive", "polish": True}
-    with pytest.raises(nc.InvalidInputError, match="polish=True must find"):
-        nc.LocalRecalibrator(radius=1e-9, **options).fit(DIST, Y, SPACE)
-    with pytest.raises(nc.InvalidInputError, match="polish=True must find"):
-        nc.LocalRecalibrator(k=1, **options).fit(DIST[:1], Y[:1], SPACE[:1])
+@pytest.mark.parametrize(
+    ("rows", "options"), [(N, {"radius": 1e-9}), (1, {"k": 1})], ids=["nobody near", "one calibration point"]
+)
+def test_nothing_to_learn_moves_nothing(rows, options):
+    outs = [
+        local(Y[:rows], SPACE[:rows], dist=DIST[:rows], quantile_rule="predictive", polish=polish, **options)
+        for polish in (False, True)
+    ]
+    np.testing.assert_array_equal(outs[0].ppf([0.1, 0.9]), outs[1].ppf([0.1, 0.9]))

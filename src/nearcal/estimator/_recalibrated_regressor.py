@@ -51,7 +51,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Number of folds, shuffled, or how to make them, for "cross"; each row must be left out once.
     random_state : int, RandomState or None
         Shuffles the split and the folds. The estimator has its own.
-    layer, k, smoothing, scaling, components, quantile_rule, recalibrator
+    layer, k, smoothing, scaling, components, quantile_rule, polish, recalibrator
         As in :func:`nearcal.calibrate`: "auto" chooses by leave-one-out CRPS.
     head, levels, response
         How predictions become distributions; see the adapter of the estimator, such as
@@ -108,7 +108,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         smoothing: Auto | Smoothing | Sequence[Smoothing] = "auto",
         scaling: Auto | Scaling | Sequence[Scaling] = "auto",
         components: Auto | int | Sequence[int | None] | None = "auto",
-        quantile_rule: QuantileRule = "interpolated",
+        quantile_rule: QuantileRule = "predictive",
+        polish: Auto | bool = "auto",
         recalibrator: AnyRecalibrator | None = None,
         head: HeadLike = "auto",
         levels: Any = None,
@@ -128,6 +129,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.scaling = scaling
         self.components = components
         self.quantile_rule = quantile_rule
+        self.polish = polish
         self.recalibrator = recalibrator
         self.head = head
         self.levels = levels
@@ -167,6 +169,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             scaling=self.scaling,
             components=self.components,
             quantile_rule=self.quantile_rule,
+            polish=self.polish,
             recalibrator=copy.deepcopy(self.recalibrator),  # it will be fitted, and parameters stay as they are given
             threads=self.threads,
             memory=self.memory,

@@ -36,7 +36,7 @@ class Calibration:
         self.ranks[order] = np.arange(len(z), dtype=np.int32)
         self.has_ties = bool((np.diff(self.sorted_z) == 0).any())
 
-    def polished(self, polish: ScoreMap) -> "Calibration":
+    def polished(self, polish: ScoreMap | None) -> "Calibration":
         """Return the same scores with polish."""
         shared = copy(self)
         shared.polish = polish

@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal._errors import InvalidInputError
 from nearcal.distributions import Normal
 from nearcal.neighbors import NeighborIndex, NeighborLists
 from nearcal.neighbors._protocol import equal_rows
@@ -26,25 +25,22 @@ _KNOTS = 255
 
 @dataclass(frozen=True)
 class Polish:
-    """What was learnt, and the settings it was learnt for."""
+    """What was learnt, None if there was nothing to learn from, and the settings it was learnt for."""
 
-    score_map: ScoreMap
+    score_map: ScoreMap | None
     settings: dict[str, Any]
 
 
-def learn_score_map(scores: FloatArray) -> ScoreMap:
+def learn_score_map(scores: FloatArray) -> ScoreMap | None:
     """Return the map from scores under the recalibrated distributions to what they turned out to be worth.
 
     The i-th of n scores is worth s, the score of probability i / (n + 1), but it moves by at most 1 + |s|: a point that
     a few close neighbours call impossible must not stretch the tails of all. Of many scores, 255 evenly spaced ones
-    count.
+    count. Nothing is learnt from fewer than two scores, nor from equal ones.
     """
     n = len(scores)
     if n < 2 or np.ptp(scores) == 0:
-        raise InvalidInputError(
-            f"polish=True must find calibration points that differ in their scores, with neighbours among the others, "
-            f"got {n}; use polish=False, or a larger radius"
-        )
+        return None
     ranks = np.arange(1, n + 1)
     if n > _KNOTS:
         reach = -ndtri(1 / (n + 1))
