@@ -70,8 +70,7 @@ CANDIDATES = [nc.Candidate("none"), nc.Candidate("global"), *LOCAL]
     ("difference", "expected"),
     [
         ([9, 9, 9, 9, 0, 9], ("local", 10, "a")),  # alone
-        ([9, 9, 9, 0.9, 0, 9], ("local", 100, "b")),  # the larger k
-        ([9, 9, 0.9, 0.8, 0, 9], ("local", 100, "a")),  # the first of equals
+        ([9, 9, 0.9, 0.8, 0, 9], ("local", 10, "a")),  # among local ones the best
         ([9, 1.0, 0.1, 0.1, 0, 9], ("global", None, None)),
         ([0.9, 0.1, 0.1, 0.1, 0, 9], ("none", None, None)),
         ([1.1, 1.1, 1.1, 1.1, 0, 1.1], ("local", 10, "a")),

@@ -50,9 +50,9 @@ def choose(candidates: Sequence[Candidate], comparison: Comparison, rule: Rule) 
     within = np.flatnonzero(comparison.difference <= comparison.difference_std_error)
     if rule == "best":
         return comparison.best, len(within)
-    return min(within.tolist(), key=lambda place: (*_complexity(candidates[place]), place)), len(within)
-
-
-def _complexity(candidate: Candidate) -> tuple[int, int]:
-    """Order by how much is left to the data: nothing, one correction for all, then ever smaller neighbourhoods."""
-    return ("none", "global", "local").index(candidate.kind), -(candidate.k or 0)
+    # by how much is left to the data: nothing, one correction for all, one for each neighbourhood
+    kinds = ("none", "global", "local")
+    simplest = min(
+        within.tolist(), key=lambda place: (kinds.index(candidates[place].kind), comparison.mean[place], place)
+    )
+    return simplest, len(within)

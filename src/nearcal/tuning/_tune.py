@@ -58,7 +58,7 @@ def tune(
     rule : {"one-standard-error", "best"}
         "best" takes the smallest mean CRPS. "one-standard-error" takes, of all candidates whose paired difference from
         the best is within one standard error of that difference, the simplest: no recalibration, else global, else
-        the largest k, and then the one listed first by space, scaling, components and smoothing.
+        the best.
     threads, memory, progress
         As in :class:`LocalRecalibrator`. Beside ``memory``, one number a candidate and row is held.
 
