@@ -188,11 +188,15 @@ class LocalSample:
         return self._polished(interpolate_draws(*self._sorted_scores, np.maximum(self.effective_size(), 1.0)))
 
     def _polished(self, curve: Interpolated) -> Interpolated:
-        """Move the knots to what their scores turned out to be worth."""
+        """Move all scores to what they turned out to be worth; both maps are straight between the knots of either."""
         polish = self.calibration.polish
         if polish is None:
             return curve
-        return Interpolated(polish.after(curve.scores), curve.values, normal_tails=True)
+        more = np.tile(polish.before_knots, (len(curve.values), 1))
+        scores = np.concatenate([polish.after(curve.scores), np.tile(polish.after_knots, (len(more), 1))], axis=1)
+        values = np.concatenate([curve.values, curve.from_z(more)], axis=1)
+        # both increase, so that pairs survive sorting
+        return Interpolated(np.sort(scores, axis=1), np.sort(values, axis=1), normal_tails=True)
 
     @cached_property
     def _sorted_scores(self) -> tuple[FloatArray, FloatArray]:

@@ -20,7 +20,7 @@ from nearcal.recalibration._local_sample import Calibration, LocalSample, Quanti
 from nearcal.recalibration._neighborhoods import weigh
 from nearcal.recalibration._score_map import ScoreMap
 
-_KNOTS = 255
+_KNOTS = 63
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def learn_score_map(scores: FloatArray) -> ScoreMap | None:
     """Return the map from scores under the recalibrated distributions to what they turned out to be worth.
 
     The i-th of n scores is worth s, the score of probability i / (n + 1), but it moves by at most 1 + |s|: a point that
-    a few close neighbours call impossible must not stretch the tails of all. Of many scores, 255 evenly spaced ones
+    a few close neighbours call impossible must not stretch the tails of all. Of many scores, 63 evenly spaced ones
     count. Nothing is learnt from fewer than two scores, nor from equal ones.
     """
     n = len(scores)
