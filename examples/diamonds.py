@@ -21,18 +21,6 @@ def split(description, rows=53_940):
     return tuple(zip(np.split(X, ends), np.split(y, ends), strict=True))
 
 
-def compare(name, model, layer, calibration, new):
-    """Print a table of a model as it is, and recalibrated by its neighbours in a layer."""
-    (X_cal, y_cal), (X_new, y_new) = calibration, new
-    model = model.prepared(X_cal, y_cal)
-    dist_cal, space_cal = model.run(X_cal, [layer])
-    before, space_new = model.run(X_new, [layer])
-    recalibrator = nc.LocalRecalibrator(k=min(200, len(y_cal) // 10), scaling="standard")
-    after = recalibrator.fit(dist_cal, y_cal, space_cal[layer]).recalibrate(before, space_new[layer])
-    print(f"{name}: prices of {len(y_new):,} diamonds in thousands of dollars, 95% intervals")
-    print(nc.evaluate({"before": before, "after": after}, y_new, space=X_new, metrics=METRICS), end="\n\n")
-
-
 def show(name, calibrated, new):
     """Print what a calibrated model chose and why, and a table of it before and after recalibration."""
     X_new, y_new = new

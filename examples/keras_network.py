@@ -5,7 +5,7 @@ import os
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
 import keras
-from diamonds import compare, split
+from diamonds import show, split
 from keras import layers
 
 import nearcal as nc
@@ -32,7 +32,7 @@ def main():
     """Train, recalibrate, print."""
     training, calibration, new = split(__doc__)
     network = train_network(*training)
-    compare("network", nc.adapt(network), "second", calibration, new)
+    show("Keras network", nc.calibrate(network, *calibration), new)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Monte-Carlo dropout, whose draws say too little about the noise, before and after recalibration."""
 
 import torch
-from diamonds import compare, split
+from diamonds import show, split
 from torch import nn
 from torch_network import train
 
@@ -16,10 +16,10 @@ def make_network():
 
 def main():
     """Train, draw, recalibrate, print."""
-    training, calibration, new = split(__doc__)
+    training, calibration, new = split(__doc__, rows=20_000)
     network = train(make_network(), *training)
-    compare("weight scaling", nc.adapt(network), "2", calibration, new)
-    compare("50 draws", nc.adapt(network, mc_dropout=50), "2", calibration, new)
+    show("weight scaling", nc.calibrate(network, *calibration), new)
+    show("50 draws", nc.calibrate(network, *calibration, mc_dropout=50), new)
 
 
 if __name__ == "__main__":

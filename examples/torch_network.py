@@ -1,7 +1,7 @@
-"""Recalibrate a PyTorch network trained on squared error, in the space of a hidden layer."""
+"""Recalibrate a PyTorch network trained on squared error, in the layer that leave-one-out CRPS chooses."""
 
 import torch
-from diamonds import compare, split
+from diamonds import show, split
 from torch import nn
 
 import nearcal as nc
@@ -30,7 +30,7 @@ def main():
     """Train, recalibrate, print."""
     training, calibration, new = split(__doc__)
     network = train(make_network(), *training)
-    compare("network", nc.adapt(network), "4", calibration, new)
+    show("PyTorch network", nc.calibrate(network, *calibration, progress=True), new)
 
 
 if __name__ == "__main__":

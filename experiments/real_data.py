@@ -5,7 +5,8 @@
 FOLDER holds the sets as NAME.npz with arrays X (n, d) and y (n,). Each is split at random into 60% to train a base
 model, 20% to calibrate and 20% to judge; inputs and response are standardised by the training part. Base models are a
 linear regression and a network of two hidden layers of 50, both with one standard deviation from calibration
-residuals. Writes results/real_data.json and .md beside this file. Takes about ten minutes on two cores.
+residuals. Writes results/real_data.json and .md beside this file, and the conclusions into the README. Takes about ten
+minutes on two cores.
 
 Regions are ten clusters (k-means) of the calibration inputs. Regional error is the mean over regions of |coverage of
 90% intervals - 90%|; its floor is what perfect intervals would show with so few rows in each region.
@@ -167,7 +168,7 @@ def conclusions(rows):
         + f"; floor {100 * least:.2f}.",
         f"- Tuned against isotonic: regional error {1 - error['local, tuned'] / error['isotonic']:.0%} lower; the part "
         f"above the floor {1 - (error['local, tuned'] - least) / (error['isotonic'] - least):.0%} lower.",
-        f"- Leave-one-out's choice against the best candidate in hindsight: CRPS {100 * (hind - 1):.1f}% higher on "
+        f"- Leave-one-out's choice against the best candidate in hindsight: CRPS {100 * (hind - 1):.2f}% higher on "
         "average.",
     ]
 
@@ -196,7 +197,17 @@ def main():
     arguments.output.mkdir(exist_ok=True)
     (arguments.output / "real_data.json").write_text(json.dumps(record, indent=1) + "\n")
     (arguments.output / "real_data.md").write_text(table)
+    if arguments.output == RESULTS and arguments.sets == SETS:
+        quote_in_readme(conclusions(rows))
     print(table)
+
+
+def quote_in_readme(lines):
+    """Put the conclusions between their marks in the README."""
+    readme = Path(__file__).parents[1] / "README.md"
+    start, end = "<!-- real data -->", "<!-- /real data -->"
+    before, after = readme.read_text().split(start)[0], readme.read_text().split(end)[1]
+    readme.write_text("\n".join([before + start, *lines, end]) + after)
 
 
 if __name__ == "__main__":
