@@ -45,11 +45,13 @@ def main():
     for name, dist in bases(spaces["width 8"][:, 0], rng).items():
         y = dist.from_z(rng.normal(size=n) * (1 + 0.5 * np.tanh(spaces["width 8"][:, 0])))
         few = slice(0, 2500)
-        nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, k=k, smoothings=SMOOTHINGS)
-        start = time.perf_counter()
-        tuning = nc.tune(dist, y, spaces, k=k, smoothings=SMOOTHINGS)
-        seconds[name] = time.perf_counter() - start
-        print(f"{name:25} {seconds[name]:6.1f} s  {tuning.reason}", flush=True)
+        options = {"k": k, "smoothings": SMOOTHINGS, "scalings": "standard"}
+        nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, **options)
+        start, start_work = time.perf_counter(), time.process_time()
+        tuning = nc.tune(dist, y, spaces, **options)
+        elapsed, work = time.perf_counter() - start, time.process_time() - start_work
+        seconds[name] = {"elapsed": elapsed, "of processors": work}
+        print(f"{name:25} {elapsed:6.1f} s, {work:6.1f} s of processors  {tuning.reason}", flush=True)
     if not quick:
         save("tuning", {"n_cal": n, "widths": WIDTHS, "k": K, "smoothings": SMOOTHINGS, "seconds": seconds})
 
