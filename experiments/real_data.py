@@ -130,8 +130,8 @@ def as_markdown(rows):
     seeds = sorted({row["seed"] for row in rows})
     lines = [
         f"Means over seeds {seeds[0]} to {seeds[-1]}: CRPS relative to the base model's / coverage of 90% intervals in "
-        f"per cent / mean absolute error of that coverage over {REGIONS} regions, in percentage points. Floor: the error "
-        "that perfect intervals would show.",
+        f"per cent / mean absolute error of that coverage over {REGIONS} regions, in percentage points. Floor: the "
+        "error that perfect intervals would show.",
         "",
         "| set | base | " + " | ".join(METHODS) + " | floor |",
         "|---|---|" + "---|" * (len(METHODS) + 1),
