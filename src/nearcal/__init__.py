@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nearcal._errors import (
+    ArtefactError,
     InvalidInputError,
     InvalidParameterError,
     MissingExtraError,
@@ -50,10 +51,12 @@ from nearcal.recalibration import (
 if TYPE_CHECKING:
     from nearcal import diagnostics, plots, scores
     from nearcal.evaluation import Evaluation, evaluate
+    from nearcal.persistence import load, save
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArtefactError",
     "ConformalDistribution",
     "ConformalRecalibrator",
     "Distribution",
@@ -90,7 +93,9 @@ __all__ = [
     "evaluate",
     "from_scipy",
     "from_torch",
+    "load",
     "plots",
+    "save",
     "scores",
 ]
 
@@ -99,7 +104,9 @@ _LAZY = {
     "Evaluation": "nearcal.evaluation",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
+    "load": "nearcal.persistence",
     "plots": "nearcal",
+    "save": "nearcal.persistence",
     "scores": "nearcal",
 }
 

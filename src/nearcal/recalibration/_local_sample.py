@@ -1,6 +1,7 @@
 """The weighted sample of one chunk of rows, and what can be computed from it."""
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from scipy.special import ndtr, ndtri
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z
+from nearcal._saved import saved_array
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._interpolation import Interpolated
 from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_z
@@ -31,6 +33,13 @@ class Calibration:
         self.ranks = np.empty(len(z), dtype=np.int32)
         self.ranks[order] = np.arange(len(z), dtype=np.int32)
         self.has_ties = bool((np.diff(self.sorted_z) == 0).any())
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"z": self.z}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        return cls(saved_array(saved, "z", np.float64, (None,)))
 
 
 class LocalSample:
