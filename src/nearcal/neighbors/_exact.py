@@ -82,6 +82,7 @@ class LeafBoxes:
     def _hold(
         self, n: int, leaves: FloatArray, ids: NDArray[np.int32], cut_dim: NDArray[np.int32], cut_value: FloatArray
     ) -> None:
+        leaves = _freeze(leaves)
         n_leaves, d, _ = leaves.shape
         n_groups = -(-n_leaves // GROUP)
         low, high = np.full((2, n_groups * GROUP, d), np.nan)
@@ -89,7 +90,7 @@ class LeafBoxes:
         low, high = low.reshape(n_groups, GROUP, d), high.reshape(n_groups, GROUP, d)
         self.shape = n, d
         self.tree = Tree(
-            leaves=_freeze(leaves),
+            leaves=leaves,
             ids=_freeze(ids),
             low=_freeze(low.transpose(0, 2, 1)),
             high=_freeze(high.transpose(0, 2, 1)),
@@ -194,7 +195,6 @@ class BlockedBrute:
             "cut_value": saved_array(saved, "cut_value", np.float64, (n_blocks,)),
             "centre": saved_array(saved, "centre", np.float64, (d,)),
         }
-        require(np.isfinite(points).all(), "points must be finite")
         require(np.isneginf(arrays["half_norms"][n:]).all(), "half_norms must be -inf where there is no point")
         index = cls.__new__(cls)
         index.blocks = Blocks(**{name: _freeze(array) for name, array in arrays.items()}, scale=float(saved["scale"]))

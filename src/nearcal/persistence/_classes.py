@@ -31,7 +31,7 @@ _PARTS = {
 }
 _MODULES = {**dict.fromkeys(_RECALIBRATORS, "nearcal.recalibration"), **_PARTS}
 _REASONS = {
-    "GPBetaRecalibrator": "its model belongs to netcal and could only be pickled; with an int for rng, fit gives it again",
+    "GPBetaRecalibrator": "its model belongs to netcal and could only be pickled; fit it again, with the same rng",
 }
 
 
