@@ -17,6 +17,7 @@ from nearcal._errors import (
     ThinNeighborhoodError,
 )
 from nearcal._table import Table
+from nearcal._version import __version__ as __version__
 from nearcal.distributions import (
     Distribution,
     Gamma,
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from nearcal import diagnostics, plots, scores
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.persistence import load, save
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ArtefactError",

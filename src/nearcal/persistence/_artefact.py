@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nearcal._errors import ArtefactError, InvalidInputError
+from nearcal._version import __version__
 from nearcal.persistence._atomic import replacing
 from nearcal.persistence._classes import require_savable
 from nearcal.persistence._encoding import Decoder, Encoder
@@ -68,8 +69,6 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
     >>> nc.load(path)
     LocalRecalibrator(k=50)
     """
-    from nearcal import __version__
-
     require_savable(obj)
     encoder = Encoder()
     content = encoder.encode(obj, type(obj).__name__)

@@ -39,7 +39,8 @@ class Calibration:
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        return cls(saved_array(saved, "z", np.float64, (None,)))
+        # a copy, writable as scores are after a fit: kernels are compiled for one kind of array
+        return cls(saved_array(saved, "z", np.float64, (None,)).copy())
 
 
 class LocalSample:
