@@ -1,4 +1,4 @@
-"""Keep compiled kernels apart for each state of their sources.
+"""Choose the backend of Keras, and keep compiled kernels apart for each state of their sources.
 
 Numba compiles a kernel again when its own file changes, but not when a function it calls in another file does: after an
 edit, tests would go on running the old code.
@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent
 
+os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imported
+
 
 def pytest_configure(config):
     """Point numba to a cache named after the kernels' sources, and drop those of earlier states."""
@@ -22,3 +24,5 @@ def pytest_configure(config):
         if old.name != state:
             shutil.rmtree(old, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = str(caches / state)
+    # OpenMP's threads wait for one another actively: two test workers on two processors would slow down tenfold
+    os.environ.setdefault("OMP_NUM_THREADS", "1")

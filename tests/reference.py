@@ -49,3 +49,9 @@ def weighted_moments(values, weights):
     """Return Σ w v and Σ w (v - mean)²."""
     mean = (weights * values).sum()
     return mean, (weights * (values - mean) ** 2).sum()
+
+
+def sample_crps(values, weights, y):
+    """CRPS of a weighted sample: Σ w |v - y| - ½ ΣΣ w w' |v - v'|."""
+    spread = np.abs(values[:, np.newaxis] - values)
+    return (weights * np.abs(values - y)).sum() - weights @ spread @ weights / 2

@@ -18,7 +18,18 @@ def test_import_loads_nothing_heavy():
 
 def test_all_names_what_is_visible():
     visible = {name for name in dir(nc) if not name.startswith("_")}
-    modules = {"distributions", "evaluation", "neighbors", "persistence", "recalibration", "scaling", "smoothing"}
+    modules = {
+        "calibrated",
+        "distributions",
+        "estimator",
+        "evaluation",
+        "neighbors",
+        "persistence",
+        "recalibration",
+        "scaling",
+        "smoothing",
+        "tuning",
+    }
     imports = {"Any", "TYPE_CHECKING", "import_module"}
     assert visible - modules - imports == set(nc.__all__)
     assert all(getattr(nc, name) is not None for name in nc.__all__)

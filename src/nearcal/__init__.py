@@ -37,6 +37,7 @@ from nearcal.recalibration import (
     ConformalRecalibrator,
     GlobalRecalibrator,
     GPBetaRecalibrator,
+    IdentityRecalibrator,
     IsotonicRecalibrator,
     KNNRegressor,
     LocalRecalibrator,
@@ -44,18 +45,25 @@ from nearcal.recalibration import (
     Neighbors,
     QuantileNetRecalibrator,
     Recalibrated,
+    Reliability,
     Summary,
     VarianceScaling,
     WeightedSample,
 )
 
 if TYPE_CHECKING:
-    from nearcal import diagnostics, plots, scores
+    from nearcal import adapters, datasets, diagnostics, plots, scores
+    from nearcal.adapters import adapt
+    from nearcal.calibrated import CalibratedModel, calibrate
+    from nearcal.estimator import RecalibratedRegressor
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.persistence import load, save
+    from nearcal.tuning import Candidate, Tuning, tune
 
 __all__ = [
     "ArtefactError",
+    "CalibratedModel",
+    "Candidate",
     "ConformalDistribution",
     "ConformalRecalibrator",
     "Distribution",
@@ -63,6 +71,7 @@ __all__ = [
     "GPBetaRecalibrator",
     "Gamma",
     "GlobalRecalibrator",
+    "IdentityRecalibrator",
     "InvalidInputError",
     "InvalidParameterError",
     "IsotonicRecalibrator",
@@ -80,14 +89,21 @@ __all__ = [
     "QuantileNetRecalibrator",
     "Quantiles",
     "Recalibrated",
+    "RecalibratedRegressor",
+    "Reliability",
     "Samples",
     "ScipyDistribution",
     "StudentT",
     "Summary",
     "Table",
     "ThinNeighborhoodError",
+    "Tuning",
     "VarianceScaling",
     "WeightedSample",
+    "adapt",
+    "adapters",
+    "calibrate",
+    "datasets",
     "diagnostics",
     "evaluate",
     "from_scipy",
@@ -96,17 +112,27 @@ __all__ = [
     "plots",
     "save",
     "scores",
+    "tune",
 ]
 
 # loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
 _LAZY = {
+    "CalibratedModel": "nearcal.calibrated",
+    "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
+    "RecalibratedRegressor": "nearcal.estimator",
+    "Tuning": "nearcal.tuning",
+    "adapt": "nearcal.adapters",
+    "adapters": "nearcal",
+    "calibrate": "nearcal.calibrated",
+    "datasets": "nearcal",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
     "load": "nearcal.persistence",
     "plots": "nearcal",
     "save": "nearcal.persistence",
     "scores": "nearcal",
+    "tune": "nearcal.tuning",
 }
 
 

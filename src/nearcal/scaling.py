@@ -1,4 +1,4 @@
-"""Scaling of the space before distances are taken: none, standard deviations, or whitening."""
+"""Scaling of the space before distances are taken: none, standard deviations, or whitening; principal components."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -36,12 +36,15 @@ class SpaceMap:
         return np.ascontiguousarray(scaled)
 
 
-def learn_scaling(scaling: str, space: FloatArray) -> SpaceMap:
+def learn_scaling(scaling: str, space: FloatArray, components: int | None = None) -> SpaceMap:
     """Learn the map from calibration positions of shape (n, d).
 
     "standard" divides every column by its standard deviation; a constant column is left as it is. "whiten" rotates
     to principal components and divides each by its standard deviation (Mahalanobis distance); directions in which
     the calibration set does not vary are dropped.
+
+    ``components`` keeps that many principal components of the scaled space, the widest; of a whitened space, whose
+    directions are all equally wide, those that were widest before. Asked for more than there are, it keeps all.
     """
     check_choice(scaling, SCALINGS, "scaling")
     _require_moderate(space, "space_cal")
@@ -50,30 +53,41 @@ def learn_scaling(scaling: str, space: FloatArray) -> SpaceMap:
     if scaling == "standard":
         matrix = _inverse_deviation(space)
     elif scaling == "whiten":
-        matrix = _whitening(space, center)
+        matrix = _whitening(space, center)[:, :components]
+    if components is not None and scaling != "whiten":
+        units = np.ones(space.shape[1]) if matrix is None else matrix
+        matrix = units[:, np.newaxis] * _principal_axes((space - center) * units)[0][:, :components]
     return SpaceMap(center, matrix, "space_new")
 
 
 def _inverse_deviation(space: FloatArray) -> FloatArray:
-    return 1 / np.where(_is_constant(space), 1.0, space.std(axis=0))
+    return 1 / np.where(is_constant(space), 1.0, space.std(axis=0))
 
 
-def _is_constant(space: FloatArray) -> NDArray[np.bool_]:
+def is_constant(space: FloatArray) -> NDArray[np.bool_]:
+    """Tell which columns do not vary."""
     # the rounding of the mean gives a constant column a tiny deviation
     return space.std(axis=0) <= 1e-14 * np.abs(space).max(axis=0)
 
 
 def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
-    moved = np.where(_is_constant(space), 0.0, space - center)
+    moved = np.where(is_constant(space), 0.0, space - center)
     units = _inverse_deviation(moved)  # first to common units, so that small columns are not taken for rounding
-    _, singular, rotation = np.linalg.svd(moved * units, full_matrices=False)
-    kept = singular > singular.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
+    axes, deviation = _principal_axes(moved * units)
+    kept = deviation > deviation.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
     if not kept.any():
         raise InvalidInputError(
             'space_cal must vary in at least one direction for scaling="whiten", got identical rows; use scaling="none"'
         )
-    deviation = singular[kept] / np.sqrt(len(moved))
-    return units[:, np.newaxis] * rotation[kept].T / deviation
+    return units[:, np.newaxis] * axes[:, kept] / deviation[kept]
+
+
+def _principal_axes(moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the principal axes of centred positions as columns, widest first, and the deviation along each."""
+    _, singular, rows = np.linalg.svd(moved, full_matrices=False)
+    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, np.newaxis], axis=1)
+    # an axis has no sign of its own: its largest entry shall be positive
+    return (rows * np.where(largest < 0, -1.0, 1.0)).T, singular / np.sqrt(len(moved))
 
 
 def _require_moderate(space: FloatArray, name: str) -> None:

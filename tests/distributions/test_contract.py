@@ -51,6 +51,7 @@ CONTINUOUS = {
     "quantiles": nc.Quantiles(LEVELS, QUANTILES),
     "scipy": nc.from_scipy(stats.gumbel_r([0.0, 1.0, -5.0], [1.0, 0.1, 10.0])),
     "recalibrated, interpolated": recalibrated("interpolated", k=60),
+    "recalibrated, predictive": recalibrated("predictive", k=12),
     "isotonic": mapped(nc.IsotonicRecalibrator(), HEAVY),
     "variance scaling": mapped(nc.VarianceScaling(), HEAVY),
     "conformal": mapped(nc.ConformalRecalibrator(), HEAVY),

@@ -30,6 +30,9 @@ CASES = {
     "manhattan": local(3, k=50, metric="manhattan"),
     "cosine": local(3, k=50, metric="cosine"),
     "faiss": local(8, k=50, search="faiss"),
+    "principal components": local(7, k=50, scaling="standard", components=3),
+    "polished": local(3, k=50, polish=True, quantile_rule="predictive"),
+    "polished, radius": local(2, radius=3.0, polish=True, quantile_rule="interpolated"),
     "standard scaling": local(3, k=50, scaling="standard"),
     "whitening": local(7, k=50, scaling="whiten"),
     "radius, thin rows": local(3, radius=0.5, min_neighbors=20, thin="base"),
@@ -38,6 +41,7 @@ CASES = {
     ),
     "KNNRegressor": lambda: _fit(nc.KNNRegressor(k=30)),
     "GlobalRecalibrator": lambda: _fit(nc.GlobalRecalibrator(quantile_rule="conservative")),
+    "IdentityRecalibrator": lambda: _fit(nc.IdentityRecalibrator()),
     "IsotonicRecalibrator": lambda: _fit(nc.IsotonicRecalibrator()),
     "VarianceScaling": lambda: _fit(nc.VarianceScaling()),
     "ConformalRecalibrator": lambda: _fit(nc.ConformalRecalibrator()),
@@ -56,4 +60,5 @@ def answers(recalibrator, d=3):
     said += [*out.interval(0.9), out.sample(4, rng=1)]
     if isinstance(out, nc.Recalibrated):
         said += [out.effective_size, out.radius, *out.neighbors(slice(0, 3)), *out.weighted_sample(slice(0, 3))]
+        said += out.reliability(0.1).columns.values()
     return b"".join(np.asarray(value).tobytes() for value in said)

@@ -45,6 +45,12 @@ def test_results_are_the_same_to_the_last_bit(name, fitted, tmp_path):
     assert answers(copy.deepcopy(loaded)) == answers(pickle.loads(pickle.dumps(loaded))) == answers(loaded)
 
 
+def test_every_load_gives_the_same_inverted_file(fitted, tmp_path):
+    """It is built through pointers: an array freed too early shows in a few loads of a hundred."""
+    nc.save(fitted["faiss"], tmp_path / "it")
+    assert {answers(nc.load(tmp_path / "it")) for _ in range(100)} == {answers(fitted["faiss"])}
+
+
 def test_results_are_the_same_in_a_new_process(fitted, tmp_path):
     paths = [tmp_path / str(i) for i in range(len(fitted))]
     for path, recalibrator in zip(paths, fitted.values(), strict=True):
@@ -83,6 +89,19 @@ def test_how_it_was_tuned_is_kept(tmp_path):
     assert type(found["table"]) is nc.Table
     assert str(found["table"]) == str(table)
     assert [column.dtype for column in found["table"].columns.values()] == [c.dtype for c in table.columns.values()]
+
+
+def test_what_tune_returns_can_be_kept_with_what_it_chose(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 3, size=(300, 1))
+    y, dist = rng.normal(x[:, 0], x[:, 0]), nc.Normal(x[:, 0], 1.0)
+    tuning = nc.tune(dist, y, {"input": x})
+    nc.save(tuning.recalibrator().fit(dist, y, x), tmp_path / "it", tuning=tuning)
+    found = read(tmp_path / "it")
+    assert type(found.tuning) is nc.Tuning
+    assert found.tuning.chosen == tuning.chosen
+    assert str(found.tuning) == str(tuning)
+    assert repr(found.content) == repr(tuning.recalibrator())
 
 
 def test_an_object_held_twice_is_saved_once():

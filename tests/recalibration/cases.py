@@ -95,6 +95,7 @@ FAMILIES = {
     "scipy gumbel": lambda n, rng: nc.from_scipy(stats.gumbel_r(rng.normal(size=n), rng.uniform(0.5, 2, n))),
     "scipy weibull, several shapes": lambda n, rng: nc.from_scipy(stats.weibull_min(rng.uniform(1, 3, n))),
     "Recalibrated": lambda n, rng: recalibrated(n, rng, "step"),
+    "Recalibrated, predictive": lambda n, rng: recalibrated(n, rng, "predictive"),
     "Recalibrated, interpolated": lambda n, rng: recalibrated(n, rng, "interpolated"),
 }  # fmt: skip
 

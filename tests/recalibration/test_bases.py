@@ -77,7 +77,7 @@ def test_normal_scores_of_the_step_rule_invert_its_quantiles(family):
 def test_atoms_of_the_base_stay_atoms():
     ensemble = nc.Samples(RNG.normal(size=(M, 6)), tails="empirical")
     for rule in QUANTILE_RULES:
-        assert local(new=NEW, quantile_rule=rule).is_continuous == (rule == "interpolated")
+        assert local(new=NEW, quantile_rule=rule).is_continuous == (rule in ("interpolated", "predictive"))
         assert not local(new=ensemble, quantile_rule=rule).is_continuous
 
 

@@ -6,12 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearcal as nc
+from nearcal.recalibration._local_sample import QUANTILE_RULES
 
 M = 23
 OPTIONS = [
     {"k": 40},
     {"k": 40, "smoothing": "uniform", "quantile_rule": "conservative"},
     {"k": 25, "quantile_rule": "interpolated"},
+    {"k": 25, "quantile_rule": "predictive"},
     {"k": 30, "eps": 0.7},
     {"k": 30, "search": "brute"},
     {"k": 30, "metric": "manhattan"},
@@ -108,7 +110,7 @@ def test_whitening_undoes_any_linear_map(seed):
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("rule", ["step", "interpolated", "conservative"])
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
 @settings(max_examples=10, deadline=None)
 @given(seed=seeds)
 def test_quantiles_follow_monotone_maps_of_the_response(rule, seed):

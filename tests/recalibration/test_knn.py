@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
+from nearcal.recalibration._local_sample import QUANTILE_RULES
 from tests.reference import kernel_weights, nearest, weighted_moments, weighted_quantile
 
 RNG = np.random.default_rng(1)
@@ -53,7 +54,7 @@ def test_distributions_are_ignored():
     np.testing.assert_array_equal(plain.ppf(LEVELS), given.ppf(LEVELS))
 
 
-@pytest.mark.parametrize("rule", ["step", "interpolated", "conservative"])
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
 def test_units_of_the_response_do_not_matter(rule):
     """Powers of two change no digit, down to densities and tails; one row has agreeing neighbours only."""
     y = np.where(SPACE[:, 0] > 1, 3.0, Y)

@@ -188,10 +188,12 @@ def test_recalibrated_equals_double_sum(base, options, rule):
 
 
 @pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("k", [1, 7, 150])
-def test_interpolated_equals_integral_of_the_pinball_loss(base, k):
+@pytest.mark.parametrize(
+    ("rule", "k"), [("interpolated", 1), ("interpolated", 7), ("interpolated", 150), ("predictive", 7)]
+)
+def test_continuous_rules_equal_the_integral_of_the_pinball_loss(base, rule, k):
     x, y = data()
-    out, response = recalibrated(BASES[base], y, x, quantile_rule="interpolated", k=k)
+    out, response = recalibrated(BASES[base], y, x, quantile_rule=rule, k=k)
     # trapezoidal rule over normal scores; its error at the kinks is of order step² = 5e-10
     t = np.linspace(-9.0, 9.0, 800_001)
     rows = slice(0, 1)

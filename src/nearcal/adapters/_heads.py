@@ -62,6 +62,11 @@ class PointHead(Head):
         point = _one_column(output)
         return Normal(point, self.scale) if self.response == "identity" else LogNormal(point, self.scale)
 
+    def points(self, output: Any) -> FloatArray:
+        """Return the point predictions of y itself, shape (n,)."""
+        point = _one_column(output)
+        return point if self.response == "identity" else np.exp(point)
+
 
 @dataclass(frozen=True)
 class NormalHead(Head):
@@ -113,6 +118,17 @@ class FunctionHead(Head):
         return result
 
 
+@dataclass(frozen=True)
+class DistributionHead(Head):
+    """For a model that puts out distributions itself."""
+
+    def __call__(self, output: Any) -> Distribution:
+        """Return the output."""
+        if not isinstance(output, Distribution):
+            raise InvalidInputError(f"the model must put out distributions, got {type(output).__name__}")
+        return output
+
+
 def choose_head(head: HeadLike, response: str, levels: Any) -> Head | None:
     """Return the head a user means; None for "auto", which waits for the model's first output."""
     check_choice(response, RESPONSES, "response")
@@ -136,11 +152,17 @@ def choose_head(head: HeadLike, response: str, levels: Any) -> Head | None:
     return heads.get(head)
 
 
-def guess_head(output: Any, response: Response) -> Head:
-    """Return the head of a model whose user named none: a point prediction, if it puts out one column."""
+def guess_head(output: Any, response: str) -> Head:
+    """Return the head of a model whose user named none: its own distributions, or a point prediction of one column."""
+    if isinstance(output, Distribution):
+        if response == "log":
+            raise InvalidParameterError(
+                'response="log" is for models that predict log y, and this one puts out distributions'
+            )
+        return DistributionHead()
     columns = _columns(output)
     if columns.shape[1] == 1:
-        return PointHead(response)
+        return PointHead("log" if response == "log" else "identity")
     raise InvalidParameterError(
         f"the model puts out {columns.shape[1]} columns: say what they mean by head, for example "
         'head="normal" for (μ, log σ), levels=[...] for quantiles, or a function of the output that returns a '
@@ -150,6 +172,8 @@ def guess_head(output: Any, response: Response) -> Head:
 
 def _columns(output: Any) -> FloatArray:
     """Return the output as a table (n, c)."""
+    if isinstance(output, Distribution):
+        raise InvalidParameterError(f'the model puts out distributions itself, {output!r}: leave head="auto"')
     if not hasattr(output, "shape"):
         raise InvalidInputError(
             f"the model must put out one array for a named head, got {type(output).__name__}; "

@@ -164,10 +164,17 @@ def _last_that_counts(weights: FloatArray) -> IntArray:
     return np.where(last < 0, counts.argmax(axis=1)[:, np.newaxis], last)
 
 
-def interpolate_draws(draws: FloatArray, weights: FloatArray) -> Interpolated:
-    """Place each sorted draw at the middle of its share of probability, measured from the nearer end."""
+def interpolate_draws(draws: FloatArray, weights: FloatArray, sample_size: FloatArray | None = None) -> Interpolated:
+    """Place each sorted draw at the middle of its share of probability, measured from the nearer end.
+
+    Given the (effective) size n of each row's sample, the i-th of n equal draws is placed at i / (n + 1), where one
+    more draw falls below it with that probability, instead of at (i - ½) / n.
+    """
     below = np.cumsum(weights, axis=1) - weights / 2
     above = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1] - weights / 2
     below, above = (np.take_along_axis(share, _last_that_counts(weights), axis=1) for share in (below, above))
+    if sample_size is not None:
+        n = sample_size[:, np.newaxis]
+        below, above = (n * below + 0.5) / (n + 1), (n * above + 0.5) / (n + 1)
     scores = np.where(below < above, ndtri(below), -ndtri(above))
     return Interpolated(scores, draws, normal_tails=True)

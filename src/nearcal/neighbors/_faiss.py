@@ -94,8 +94,9 @@ class FaissIndex:
         quantizer = faiss.IndexFlatL2(d)
         quantizer.add(centroids)
         index._index = faiss.IndexIVFFlat(quantizer, d, index.nlist)
+        rounded = index._round(index.points)  # by name: swig_ptr keeps no array alive
         # the public add would look for each point's cell again
-        index._index.add_core(n, faiss.swig_ptr(index._round(index.points)), None, faiss.swig_ptr(cells))
+        index._index.add_core(n, faiss.swig_ptr(rounded), None, faiss.swig_ptr(cells))
         return index
 
     def _round(self, points: FloatArray) -> "np.ndarray[tuple[int, int], np.dtype[np.float32]]":

@@ -10,6 +10,7 @@ from nearcal._errors import ArtefactError, InvalidInputError
 _RECALIBRATORS = (
     "ConformalRecalibrator",
     "GlobalRecalibrator",
+    "IdentityRecalibrator",
     "IsotonicRecalibrator",
     "KNNRegressor",
     "LocalRecalibrator",
@@ -19,15 +20,19 @@ _RECALIBRATORS = (
 _PARTS = {
     "BlockedBrute": "nearcal.neighbors._exact",
     "Calibration": "nearcal.recalibration._local_sample",
+    "CalibrationPoints": "nearcal.recalibration._reliability",
+    "Candidate": "nearcal.tuning",
     "FaissIndex": "nearcal.neighbors._faiss",
     "KDTreeIndex": "nearcal.neighbors._kdtree",
     "LeafBoxes": "nearcal.neighbors._exact",
+    "Polish": "nearcal.recalibration._polish",
     "QuantileNetwork": "nearcal.recalibration._quantile_net_training",
     "ScoreMap": "nearcal.recalibration._score_map",
     "SortedLine": "nearcal.neighbors._exact",
     "SpaceMap": "nearcal.scaling",
     "Standardiser": "nearcal.recalibration._quantile_net_training",
     "Table": "nearcal._table",
+    "Tuning": "nearcal.tuning",
 }
 _MODULES = {**dict.fromkeys(_RECALIBRATORS, "nearcal.recalibration"), **_PARTS}
 _REASONS = {

@@ -3,11 +3,13 @@
 from nearcal.recalibration._conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration._global import GlobalRecalibrator
 from nearcal.recalibration._gp_beta import GPBetaRecalibrator
+from nearcal.recalibration._identity import IdentityRecalibrator
 from nearcal.recalibration._isotonic import IsotonicRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._local import LocalRecalibrator
 from nearcal.recalibration._mapped import MappedDistribution
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
+from nearcal.recalibration._reliability import Reliability
 from nearcal.recalibration._result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration._variance_scaling import VarianceScaling
 
@@ -16,6 +18,7 @@ __all__ = [
     "ConformalRecalibrator",
     "GPBetaRecalibrator",
     "GlobalRecalibrator",
+    "IdentityRecalibrator",
     "IsotonicRecalibrator",
     "KNNRegressor",
     "LocalRecalibrator",
@@ -23,6 +26,7 @@ __all__ = [
     "Neighbors",
     "QuantileNetRecalibrator",
     "Recalibrated",
+    "Reliability",
     "Summary",
     "VarianceScaling",
     "WeightedSample",

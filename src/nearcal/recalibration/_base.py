@@ -21,7 +21,11 @@ class Recalibrator:
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change constructor arguments by name, for the next ``fit`` (scaling, metric) or ``recalibrate`` (others)."""
+        """Change constructor arguments by name.
+
+        What shapes the search (scaling, components, metric, search) and polish take effect at the next ``fit``, all
+        else at the next ``recalibrate``.
+        """
         known = self.get_params()
         unknown = [name for name in parameters if name not in known]
         if unknown:

@@ -24,6 +24,7 @@ class Workers:
     threads: int | None = None
     memory: int = 2**28
     progress: Progress = False
+    activity: str = "recalibrating"
 
     def count(self) -> int:
         """Return the number of threads: those asked for, or the processors this process may use."""
@@ -75,7 +76,7 @@ class Workers:
         elif self.progress:
             rich_progress = import_extra("rich.progress", "progress", "progress=True")
             with rich_progress.Progress() as bar:
-                line = bar.add_task("recalibrating", total=rows)
+                line = bar.add_task(self.activity, total=rows)
                 yield lambda finished: bar.advance(line, finished)
         else:
             yield lambda finished: None

@@ -21,7 +21,8 @@ class KNNRegressor(LocalRecalibrator):
 
     Parameters
     ----------
-    k, radius, smoothing, eps, scaling, metric, search, min_neighbors, quantile_rule, memory, threads, progress
+    k, radius, smoothing, eps, scaling, components, metric, search, min_neighbors, quantile_rule, memory, threads,
+    progress
         As in :class:`LocalRecalibrator`.
     thin : {"nearest", "global", "raise"}
         As in :class:`LocalRecalibrator`; there is no base distribution to fall back on.

@@ -10,8 +10,10 @@ from nearcal.distributions import Distribution
 from nearcal.neighbors import METRICS, SEARCHES, Metric, NeighborIndex, Search, build_index, check_points
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
-from nearcal.recalibration._local_sample import QUANTILE_RULES, Calibration, QuantileRule
+from nearcal.recalibration._local_sample import CONTINUOUS_RULES, QUANTILE_RULES, Calibration, QuantileRule
 from nearcal.recalibration._neighborhoods import THINS, Finder, KNearest, Thin, WithinRadius
+from nearcal.recalibration._polish import Polish, learn_score_map, left_out_scores
+from nearcal.recalibration._reliability import CalibrationPoints
 from nearcal.recalibration._result import Recalibrated
 from nearcal.scaling import Scaling, SpaceMap, learn_scaling
 from nearcal.smoothing import SMOOTHINGS, Smoothing
@@ -38,6 +40,9 @@ class LocalRecalibrator(Recalibrator):
     scaling : {"none", "standard", "whiten"}
         How to scale the space: not at all (the paper), columns to unit standard deviation, or to uncorrelated
         directions of unit standard deviation.
+    components : int, optional
+        Keep this many principal components of the scaled space, for wide layers; see :mod:`nearcal.scaling`. None keeps
+        everything.
     metric : {"euclidean", "manhattan", "chebyshev", "cosine"}
         Distance in the scaled space.
     search : {"auto", "line", "boxes", "brute", "kdtree", "faiss"}
@@ -51,8 +56,14 @@ class LocalRecalibrator(Recalibrator):
     thin : {"nearest", "global", "base", "raise"}
         What thin rows get: their ``min_neighbors`` nearest points, all points with equal weights, their base
         distribution unchanged, or an error.
-    quantile_rule : {"step", "interpolated", "conservative"}
+    quantile_rule : {"step", "interpolated", "predictive", "conservative"}
         How quantiles are read from the weighted sample; see :class:`Recalibrated`.
+    polish : bool
+        Whether a correction common to all rows makes up for what neighbourhoods get wrong on average, being wider than
+        a point and small. It is learnt in ``fit`` from the scores of calibration points, each recalibrated by the
+        others: the i-th of n such scores is moved to probability i / (n + 1). Quantiles and probabilities are then as
+        well calibrated overall as after global recalibration; moments and densities are those of the weighted sample.
+        It needs a continuous quantile rule, "interpolated" or "predictive".
     memory : int
         Bytes of working memory: half for the chunks in work, half for neighbourhoods kept between questions.
     threads : int, optional
@@ -68,6 +79,8 @@ class LocalRecalibrator(Recalibrator):
         The fitted scaling.
     index_ : NeighborIndex
         The search structure.
+    polish_ : Polish or None
+        The correction common to all rows, with the settings it was learnt for.
 
     References
     ----------
@@ -91,7 +104,9 @@ class LocalRecalibrator(Recalibrator):
 
     calibration_: Calibration
     index_: NeighborIndex
+    _points: CalibrationPoints
     space_map_: SpaceMap
+    polish_: Polish | None
 
     def __init__(
         self,
@@ -101,11 +116,13 @@ class LocalRecalibrator(Recalibrator):
         eps: float = 0.0,
         *,
         scaling: Scaling = "none",
+        components: int | None = None,
         metric: Metric = "euclidean",
         search: Search = "auto",
         min_neighbors: int = 30,
         thin: Thin = "nearest",
         quantile_rule: QuantileRule = "step",
+        polish: bool = False,
         memory: int = 2**28,
         threads: int | None = None,
         progress: Progress = False,
@@ -115,11 +132,13 @@ class LocalRecalibrator(Recalibrator):
         self.smoothing = smoothing
         self.eps = eps
         self.scaling = scaling
+        self.components = components
         self.metric = metric
         self.search = search
         self.min_neighbors = min_neighbors
         self.thin = thin
         self.quantile_rule = quantile_rule
+        self.polish = polish
         self.memory = memory
         self.threads = threads
         self.progress = progress
@@ -140,14 +159,18 @@ class LocalRecalibrator(Recalibrator):
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
         space = as_space(space_cal, "space_cal", len(z))
         self._check_k(len(z))
-        space_map = learn_scaling(self.scaling, space)
+        space_map = learn_scaling(self.scaling, space, self.components)
         points = space_map(space)
         check_points(points, self.metric, "space_cal")
+        index = build_index(points, self.metric, self.search, self.k or self.min_neighbors, self.eps)
+        calibration = Calibration(z)
         # the last step that can fail: nothing is set before
-        self.index_ = build_index(points, self.metric, self.search, self.k or self.min_neighbors, self.eps)
+        self.polish_ = self._learn_polish(calibration, index, points) if self.polish else None
+        self.index_ = index
+        self._points = CalibrationPoints(index, points)
         self.space_map_ = space_map
         self.n_features_in_ = space.shape[1]
-        self.calibration_ = Calibration(z)
+        self.calibration_ = calibration
         self.n_cal_ = len(z)
         return self
 
@@ -174,7 +197,28 @@ class LocalRecalibrator(Recalibrator):
         check_points(points, self.index_.metric, "space_new")
         finder = self._finder(points)
         workers = Workers(self.threads, self.memory, self.progress)
-        return Recalibrated(base, self.calibration_, finder, workers, self.quantile_rule)
+        return Recalibrated(base, self._polished_calibration(), finder, workers, self.quantile_rule)
+
+    def _learn_polish(self, calibration: Calibration, index: NeighborIndex, points: Any) -> Polish:
+        workers = Workers(self.threads, self.memory, self.progress)
+        settings = self._polish_settings()
+        scores = left_out_scores(calibration, index, points, workers=workers, **settings)
+        return Polish(learn_score_map(scores), settings)
+
+    def _polished_calibration(self) -> Calibration:
+        if not self.polish:
+            return self.calibration_
+        if self.polish_ is None or self.polish_.settings != self._polish_settings():
+            learnt = "nothing" if self.polish_ is None else self.polish_.settings
+            raise InvalidParameterError(
+                f"polish=True must be learnt by fit for the settings in use, {self._polish_settings()}, got {learnt}; "
+                "call fit again after set_params"
+            )
+        return self.calibration_.polished(self.polish_.score_map)
+
+    def _polish_settings(self) -> dict[str, Any]:
+        names = ("k", "radius", "eps", "smoothing", "min_neighbors", "quantile_rule")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
@@ -188,9 +232,11 @@ class LocalRecalibrator(Recalibrator):
     def _finder(self, points: Any) -> Finder:
         if self.radius is None:
             assert self.k is not None
-            return KNearest(self.index_, points, self.k, float(self.eps), self.smoothing)
+            return KNearest(self.index_, points, self.k, float(self.eps), self.smoothing, self._points)
         least = min(self.min_neighbors, self.n_cal_)
-        return WithinRadius(self.index_, points, float(self.radius), self.smoothing, least, self.thin, self.n_cal_)
+        return WithinRadius(
+            self.index_, points, float(self.radius), self.smoothing, least, self.thin, self.n_cal_, self._points
+        )
 
     def _check_options(self) -> None:
         if (self.k is None) == (self.radius is None):
@@ -208,11 +254,18 @@ class LocalRecalibrator(Recalibrator):
                 )
         check_number(self.eps, "eps", least=0.0)
         check_count(self.min_neighbors, "min_neighbors")
+        if self.components is not None:
+            check_count(self.components, "components")
         check_choice(self.smoothing, SMOOTHINGS, "smoothing")
         check_choice(self.metric, METRICS, "metric")
         check_choice(self.search, SEARCHES, "search")
         check_choice(self.thin, THINS, "thin")
         check_choice(self.quantile_rule, QUANTILE_RULES, "quantile_rule")
+        if self.polish and self.quantile_rule not in CONTINUOUS_RULES:
+            raise InvalidParameterError(
+                f"polish=True moves the places of scores and needs a continuous quantile_rule, {CONTINUOUS_RULES}, got "
+                f'{self.quantile_rule!r}; use quantile_rule="predictive"'
+            )
         check_workers(self.threads, self.memory, self.progress)
 
     def _check_k(self, n: int) -> None:

@@ -1,6 +1,7 @@
 """The weighted sample of one chunk of rows, and what can be computed from it."""
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -16,18 +17,21 @@ from nearcal.distributions._interpolation import Interpolated
 from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_z
 from nearcal.distributions._samples import interpolate_draws, sort_weighted
 from nearcal.recalibration._neighborhoods import Neighborhoods
+from nearcal.recalibration._score_map import ScoreMap
 
-QuantileRule = Literal["step", "interpolated", "conservative"]
+QuantileRule = Literal["step", "interpolated", "predictive", "conservative"]
 QUANTILE_RULES: tuple[QuantileRule, ...] = get_args(QuantileRule)
+CONTINUOUS_RULES = ("interpolated", "predictive")
 
 _P_ROUNDING = 1e-9  # more than cdf(ppf(p)) may differ from p
 
 
 class Calibration:
-    """The normal scores of the calibration set, and their ranks."""
+    """The normal scores of the calibration set, their ranks, and what polish makes of recalibrated scores."""
 
     def __init__(self, z: FloatArray) -> None:
         self.z = z
+        self.polish: ScoreMap | None = None
         order = np.argsort(z, kind="stable")
         self.sorted_z = z[order]
         self.ranks = np.empty(len(z), dtype=np.int32)
@@ -41,6 +45,12 @@ class Calibration:
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         # a copy, writable as scores are after a fit: kernels are compiled for one kind of array
         return cls(saved_array(saved, "z", np.float64, (None,)).copy())
+
+    def polished(self, polish: ScoreMap | None) -> "Calibration":
+        """Return the same scores with polish."""
+        shared = copy(self)
+        shared.polish = polish
+        return shared
 
 
 class LocalSample:
@@ -145,8 +155,8 @@ class LocalSample:
 
     def quantile_scores(self, p: FloatArray, rule: QuantileRule) -> FloatArray:
         """Return the normal scores of the quantiles at levels p of shape (rows, q)."""
-        if rule == "interpolated":
-            z = self.curve.from_z(ndtri(p))
+        if rule in CONTINUOUS_RULES:
+            z = self.curve(rule).from_z(ndtri(p))
         else:
             z = self._step_scores(p, conservative=rule == "conservative")
         z[self.left_alone] = ndtri(p[self.left_alone])
@@ -154,7 +164,7 @@ class LocalSample:
 
     def values_at(self, z: FloatArray, rule: QuantileRule) -> FloatArray:
         """Return the responses at normal scores z of shape (rows, q)."""
-        scores = self.curve.from_z(z) if rule == "interpolated" else self.quantile_scores(ndtr(z), rule)
+        scores = self.curve(rule).from_z(z) if rule in CONTINUOUS_RULES else self.quantile_scores(ndtr(z), rule)
         scores[self.left_alone] = z[self.left_alone]
         return self.base._from_z(scores)
 
@@ -175,19 +185,37 @@ class LocalSample:
             )
         return self.calibration.sorted_z[ranks]
 
+    def curve(self, rule: QuantileRule) -> Interpolated:
+        """Return the weighted scores of each row as a continuous distribution."""
+        return self._interpolated if rule == "interpolated" else self._predictive
+
     @cached_property
-    def curve(self) -> Interpolated:
-        """The weighted scores of each row as an interpolated distribution, by the rule of ``Samples``."""
+    def _interpolated(self) -> Interpolated:
+        return self._polished(interpolate_draws(*self._sorted_scores))
+
+    @cached_property
+    def _predictive(self) -> Interpolated:
+        return self._polished(interpolate_draws(*self._sorted_scores, np.maximum(self.effective_size(), 1.0)))
+
+    def _polished(self, curve: Interpolated) -> Interpolated:
+        """Move the knots to what their scores turned out to be worth."""
+        polish = self.calibration.polish
+        if polish is None:
+            return curve
+        return Interpolated(polish.after(curve.scores), curve.values, normal_tails=True)
+
+    @cached_property
+    def _sorted_scores(self) -> tuple[FloatArray, FloatArray]:
         scores, weights = self.scores()
         weights[self.left_alone, 0] = 1.0  # any proper weights: these rows are replaced
         if scores.shape[1] == 1:  # interpolation wants two knots: one of weight zero, as if a longer row stood beside
             scores, weights = np.repeat(scores, 2, axis=1), np.pad(weights, ((0, 0), (0, 1)))
-        return interpolate_draws(*sort_weighted(scores, weights))
+        return sort_weighted(scores, weights)
 
     def log_tails(self, y: FloatArray, rule: QuantileRule) -> tuple[FloatArray, FloatArray]:
         """Return log P(Y <= y) and log P(Y > y) for y of shape (rows, q)."""
-        if rule == "interpolated":
-            lower, upper = log_tails_from_z(self.curve.z(self.base._unbounded_z(y)))
+        if rule in CONTINUOUS_RULES:
+            lower, upper = log_tails_from_z(self.curve(rule).z(self.base._unbounded_z(y)))
         else:
             with np.errstate(divide="ignore"):
                 lower, upper = (np.log(tail) for tail in self.step_tails(y))
@@ -234,8 +262,8 @@ class LocalSample:
 
     def bounded_z(self, y: FloatArray, rule: QuantileRule) -> FloatArray:
         """Return finite normal scores: a step distribution counts y at least half an effective draw from its ends."""
-        if rule == "interpolated":
-            z = self.curve.z(self.base._z(y))
+        if rule in CONTINUOUS_RULES:
+            z = self.curve(rule).z(self.base._z(y))
         else:
             half_draw = (0.5 / np.maximum(self.effective_size(), 1.0))[:, np.newaxis]
             below, above = self.step_tails(y)

@@ -11,6 +11,8 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._errors import ThinNeighborhoodError
 from nearcal.neighbors import NeighborIndex, NeighborLists
+from nearcal.recalibration._chunks import Workers
+from nearcal.recalibration._reliability import CalibrationPoints, isolation_within
 from nearcal.smoothing import smoothing_code
 
 Thin = Literal["nearest", "global", "base", "raise"]
@@ -131,6 +133,14 @@ class Finder(Protocol):
         """Return the finder of the chosen rows."""
         ...
 
+    def isolation(self, found: Neighborhoods, rows: Rows) -> FloatArray:
+        """Return how far from calibration points a range of rows is, given its neighbourhoods; NaN if unknown."""
+        ...
+
+    def own_isolation(self, workers: Workers) -> FloatArray:
+        """Return how far calibration points are from one another, increasing; empty if unknown."""
+        ...
+
 
 @dataclass(frozen=True)
 class KNearest:
@@ -141,6 +151,7 @@ class KNearest:
     k: int
     eps: float
     smoothing: str
+    own: CalibrationPoints
 
     @property
     def pairs_per_row(self) -> int:
@@ -164,6 +175,14 @@ class KNearest:
         """Return the finder of the chosen rows."""
         return replace(self, points=self.points[rows])
 
+    def isolation(self, found: Neighborhoods, rows: Rows) -> FloatArray:
+        """Return the distances to the k-th neighbour."""
+        return found.bandwidth
+
+    def own_isolation(self, workers: Workers) -> FloatArray:
+        """Return the distances of calibration points to their k-th neighbour among the others."""
+        return self.own.radii(self.k, self.eps, workers)
+
 
 @dataclass(frozen=True)
 class WithinRadius:
@@ -176,6 +195,7 @@ class WithinRadius:
     min_neighbors: int
     thin: Thin
     n_cal: int
+    own: CalibrationPoints
 
     @cached_property
     def pairs_per_row(self) -> int:
@@ -221,6 +241,14 @@ class WithinRadius:
     def take(self, rows: IntArray) -> Self:
         """Return the finder of the chosen rows."""
         return replace(self, points=self.points[rows])
+
+    def isolation(self, found: Neighborhoods, rows: Rows) -> FloatArray:
+        """Return minus the numbers of neighbours, before any policy for thin rows."""
+        return isolation_within(self.index, self.points[rows], self.radius)
+
+    def own_isolation(self, workers: Workers) -> FloatArray:
+        """Return minus the numbers of neighbours of calibration points among the others."""
+        return self.own.counts(self.radius, self.pairs_per_row, workers)
 
 
 def _redirect(found: Neighborhoods, rows: IntArray, other: Neighborhoods, which: IntArray) -> Neighborhoods:
@@ -284,3 +312,11 @@ class Everyone:
     def take(self, rows: IntArray) -> Self:
         """Return the same: rows do not differ."""
         return self
+
+    def isolation(self, found: Neighborhoods, rows: Rows) -> FloatArray:
+        """Return NaN: nobody looked where the rows are."""
+        return np.full(len(found.which), np.nan)
+
+    def own_isolation(self, workers: Workers) -> FloatArray:
+        """Return nothing."""
+        return np.empty(0)

@@ -1,7 +1,7 @@
 """The recalibrated distribution: lazy, computed in chunks, itself a distribution."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -14,8 +14,9 @@ from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels
 from nearcal.recalibration._chunks import Workers
-from nearcal.recalibration._local_sample import Calibration, LocalSample, QuantileRule
+from nearcal.recalibration._local_sample import CONTINUOUS_RULES, Calibration, LocalSample, QuantileRule
 from nearcal.recalibration._neighborhoods import Finder, Neighborhoods, Rows
+from nearcal.recalibration._reliability import Reliability, check_false_alarm, judge
 
 LocationScale: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -63,12 +64,18 @@ class Recalibrated(Distribution):
     rows in one pass use :meth:`summary`.
 
     - ``mean``, ``var``: moments of the weighted sample, Σ w y and Σ w (y - mean)².
-    - ``ppf``, ``interval``, ``cdf``, ``sf``, ``sample``: by the rule chosen in the recalibrator. ``"step"``: the
-      weighted empirical distribution; a quantile is the least value whose cumulated weight reaches p.
-      ``"interpolated"``: continuous, with the interpolation and the Normal tails of :class:`Samples`, on the scale of
-      normal scores. ``"conservative"``: quantiles move outwards as if the new point itself, with weight K(0), lay
-      beyond them (equal weights: the ⌈(k+1)p⌉-th smallest value above the median, as in split conformal
-      prediction), bounded by the outermost sample value.
+    - ``ppf``, ``interval``, ``cdf``, ``sf``, ``sample``: by the rule chosen in the recalibrator.
+
+      - ``"step"``: the weighted empirical distribution; a quantile is the least value whose cumulated weight reaches p.
+      - ``"interpolated"``: continuous, with the interpolation and the Normal tails of :class:`Samples`, on the scale of
+        normal scores.
+      - ``"predictive"``: the same, widened so that even small neighbourhoods cover the next response as often as they
+        say. The i-th of n equally weighted scores stands at probability i / (n + 1) instead of (i - ½) / n: that is
+        the probability that one more score falls below it, whatever the distribution. With unequal weights n is the
+        effective size.
+      - ``"conservative"``: quantiles move outwards as if the new point itself, with weight K(0), lay beyond them (equal
+        weights: the ⌈(k+1)p⌉-th smallest value above the median, as in split conformal prediction), bounded by the
+        outermost sample value. ``cdf`` and ``sf`` stay those of the step rule.
     - ``pdf``, ``logpdf``: a smooth density under every rule: Gaussian kernel estimate of the weighted scores
       (Silverman's bandwidth with the effective size), times dz/dy of the base distribution.
 
@@ -95,7 +102,7 @@ class Recalibrated(Distribution):
         quantile_rule: QuantileRule,
     ) -> None:
         self._store(base=base, _calibration=calibration, _finder=finder, _workers=workers)
-        self._store(quantile_rule=quantile_rule, _interpolates=quantile_rule == "interpolated", _kept={})
+        self._store(quantile_rule=quantile_rule, _interpolates=quantile_rule in CONTINUOUS_RULES, _kept={})
         # atoms of the base stay atoms, and equal scores make new ones
         self._store(is_continuous=self._interpolates and base.is_continuous and not calibration.has_ties)
 
@@ -140,6 +147,53 @@ class Recalibrated(Distribution):
         """
         return self._read_only(lambda sample, rows: (sample.radius(),))
 
+    def reliability(self, false_alarm: float = 0.01) -> Reliability:
+        """Tell how far each row can be trusted, by how near it is to calibration points.
+
+        A row is flagged as out of distribution by a conformal test: its distance to the k-th neighbour is ranked among
+        the distances of calibration points to their k-th neighbour among the others; for a fixed radius the number of
+        neighbours takes the place of the distance.
+
+        Parameters
+        ----------
+        false_alarm : float
+            The share of rows from the distribution of the calibration set that may be flagged. A rate below
+            1 / (n_cal + 1) flags nothing: so small a set cannot tell.
+
+        Returns
+        -------
+        Reliability
+            A table of ``effective_size``, ``radius``, ``isolation``, ``p_value`` and ``out_of_distribution``. For
+            global recalibration, which does not look where rows are, the last three are NaN, NaN and False.
+
+        Notes
+        -----
+        Of more than 10,000 calibration points, 10,000 drawn at random stand for all.
+
+        References
+        ----------
+        S. Bates, E. Candès, L. Lei, Y. Romano and M. Sesia, *Testing for outliers with conformal p-values*, Annals of
+        Statistics 51 (2023), doi:10.1214/22-AOS2244.
+
+        Examples
+        --------
+        >>> import numpy as np, nearcal as nc
+        >>> x = np.random.default_rng(1).normal(size=(500, 2))
+        >>> rc = nc.LocalRecalibrator(k=50).fit(nc.Normal(np.zeros(500), 1.0), x[:, 0], x)
+        >>> out = rc.recalibrate(nc.Normal(np.zeros(2), 1.0), [[0.0, 0.0], [9.0, 9.0]])
+        >>> out.reliability()["out_of_distribution"]
+        array([False,  True])
+        """
+        check_false_alarm(false_alarm)
+
+        def statistics(sample: LocalSample, rows: Rows) -> tuple[FloatArray, ...]:
+            isolation = self._finder.isolation(sample.neighborhoods, rows)
+            return sample.effective_size(), sample.radius(), isolation
+
+        own = self._finder.own_isolation(replace(self._workers, progress=False))
+        effective_size, radius, isolation = self._gather(statistics)
+        return judge(effective_size, radius, isolation, own, false_alarm)
+
     def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
         """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.
 
@@ -172,7 +226,7 @@ class Recalibrated(Distribution):
             cdf = np.exp(sample.log_tails(at[rows], self.quantile_rule)[0]) if at.shape[1] else at[rows]
             return mean, np.sqrt(var), quantiles, cdf, sample.effective_size(), sample.radius()
 
-        expanded = location_scale is None or self.quantile_rule == "interpolated"
+        expanded = location_scale is None or self._interpolates
         mean, std, quantiles, cdf, effective_size, radius = self._gather(
             statistics, expanded=expanded, columns=max(len(levels), at.shape[1]), keep=False
         )
@@ -231,7 +285,7 @@ class Recalibrated(Distribution):
         """Draw ``size`` values from every row; under the step rules neighbours are drawn by their weights."""
         size = check_count(size, "size")
         p = np.random.default_rng(rng).uniform(size=(len(self), size))
-        return self._quantiles(p, "interpolated" if self._interpolates else "step")
+        return self._quantiles(p, self.quantile_rule if self._interpolates else "step")
 
     # ---- a family's part of the bargain -----------------------------------------------------------------------------
 
@@ -291,7 +345,7 @@ class Recalibrated(Distribution):
         def quantiles(sample: LocalSample, rows: Rows) -> tuple[FloatArray]:
             return (sample.base._from_z(sample.quantile_scores(p[rows], rule)),)
 
-        return self._gather(quantiles, expanded=rule == "interpolated", columns=p.shape[1])[0]
+        return self._gather(quantiles, expanded=rule in CONTINUOUS_RULES, columns=p.shape[1])[0]
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions import Distribution, Normal
 from nearcal.distributions._interpolation import Interpolated, count_not_above
 from nearcal.recalibration import MappedDistribution, Recalibrated
-from nearcal.recalibration._local_sample import LocalSample
+from nearcal.recalibration._local_sample import CONTINUOUS_RULES, LocalSample
 from nearcal.recalibration._neighborhoods import Rows
 from nearcal.scores._crps_rows import REACH, RELATIVE_TOLERANCE, crps_rows, pinball_density
 from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
@@ -23,11 +23,12 @@ def _recalibrated(dist: Recalibrated, y: FloatArray) -> FloatArray:
 
     def score(sample: LocalSample, rows: Rows) -> tuple[FloatArray]:
         own, alone = y[rows], sample.left_alone
-        if dist.quantile_rule == "interpolated":
+        if dist.quantile_rule in CONTINUOUS_RULES:
             result = np.empty(len(own))
             others = np.setdiff1d(np.arange(len(own)), alone)
             if len(others):
-                result[others] = _interpolated(sample.base[others], sample.curve.take(others), own[others])
+                curve = sample.curve(dist.quantile_rule).take(others)
+                result[others] = _interpolated(sample.base[others], curve, own[others])
         else:
             parts = location_scale and (location_scale[0][rows], location_scale[1][rows], location_scale[2])
             result = sorted_sample_crps(*sample.sorted_sample(parts), own)

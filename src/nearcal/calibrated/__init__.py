@@ -1,0 +1,6 @@
+"""Calibrated models: a trained model in, recalibrated predictive distributions out."""
+
+from nearcal.calibrated._calibrate import calibrate
+from nearcal.calibrated._model import CalibratedModel
+
+__all__ = ["CalibratedModel", "calibrate"]

@@ -1,0 +1,121 @@
+"""A model together with what was learnt from its errors."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nearcal._arrays import FloatArray
+from nearcal.adapters import ModelAdapter
+from nearcal.distributions import Distribution
+from nearcal.recalibration import Recalibrated, Reliability
+from nearcal.recalibration._reliability import unknown_reliability
+from nearcal.scaling import Scaling
+from nearcal.smoothing import Smoothing
+from nearcal.tuning import Tuning
+
+
+class AnyRecalibrator(Protocol):
+    """What every recalibrator can do."""
+
+    def fit(self, dist_cal: Any, y_cal: Any, space_cal: Any) -> Any:
+        """Learn from a calibration set."""
+        ...
+
+    def recalibrate(self, dist_new: Any, space_new: Any) -> Distribution:
+        """Return the recalibrated distributions of new rows."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class CalibratedModel:
+    """A trained model whose predictions are recalibrated; made by :func:`nearcal.calibrate`.
+
+    Attributes
+    ----------
+    model : ModelAdapter
+        The model as nearcal sees it.
+    recalibrator : recalibrator
+        Fitted on the calibration set.
+    layer : str or None
+        The space in which neighbours are looked for; None where recalibration asks for none.
+    reason : str
+        Why these settings were taken.
+    tuning : Tuning or None
+        All candidates with their scores; None where nothing was left to choose.
+    """
+
+    model: ModelAdapter
+    recalibrator: AnyRecalibrator
+    layer: str | None
+    reason: str
+    tuning: Tuning | None = None
+
+    @property
+    def k(self) -> int | None:
+        """The number of neighbours, None if that is not a setting of the recalibrator."""
+        return getattr(self.recalibrator, "k", None)
+
+    @property
+    def smoothing(self) -> Smoothing | None:
+        """The smoothing kernel, None if that is not a setting of the recalibrator."""
+        return getattr(self.recalibrator, "smoothing", None)
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """The scaling of the space, None if that is not a setting of the recalibrator."""
+        return getattr(self.recalibrator, "scaling", None)
+
+    @property
+    def components(self) -> int | None:
+        """The number of principal components kept, None for all."""
+        return getattr(self.recalibrator, "components", None)
+
+    def predict(self, X: Any) -> Distribution:
+        """Return the recalibrated predictive distributions of n inputs.
+
+        Parameters
+        ----------
+        X : array_like
+            Inputs, as the model takes them.
+
+        Returns
+        -------
+        Distribution
+            A :class:`Recalibrated` after local and global recalibration.
+        """
+        if self.layer is None:
+            return self.recalibrator.recalibrate(self.base(X), None)
+        dist, spaces = self.model.run(X, [self.layer])
+        return self.recalibrator.recalibrate(dist, spaces[self.layer])
+
+    def base(self, X: Any) -> Distribution:
+        """Return the model's own predictive distributions, before recalibration."""
+        return self.model.distribution(X)
+
+    def represent(self, X: Any) -> FloatArray | None:
+        """Return where inputs lie in the space of the layer, shape (n, d); None where no layer is used."""
+        return None if self.layer is None else self.model.represent(X, self.layer)
+
+    def reliability(self, X: Any, false_alarm: float = 0.01) -> Reliability:
+        """Tell how far predictions can be trusted: effective size, radius, and whether inputs are out of distribution.
+
+        Parameters
+        ----------
+        X : array_like
+            Inputs, as the model takes them.
+        false_alarm : float
+            The share of inputs like those of the calibration set that may be flagged as out of distribution.
+
+        Returns
+        -------
+        Reliability
+            As :meth:`Recalibrated.reliability`. Where recalibration looks at no neighbourhood (tuning may leave a good
+            model alone) nothing is known of the inputs: NaN, and no flags.
+        """
+        out = self.predict(X)
+        if isinstance(out, Recalibrated):
+            return out.reliability(false_alarm)
+        return unknown_reliability(len(out), false_alarm)
+
+    def __repr__(self) -> str:
+        where = "" if self.layer is None else f" in layer {self.layer!r}"
+        return f"CalibratedModel of {self.model!r}\n{self.recalibrator!r}{where}\n{self.reason}"

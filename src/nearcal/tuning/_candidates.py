@@ -1,0 +1,67 @@
+"""What can be chosen: a space, how to measure distance in it, how many neighbours to ask and how to weigh them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
+from nearcal.scaling import Scaling
+from nearcal.smoothing import Smoothing
+
+Kind = Literal["none", "global", "local"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to recalibrate: not at all, globally, or locally with all that local recalibration asks for.
+
+    Attributes
+    ----------
+    kind : {"none", "global", "local"}
+    space, scaling, components, k, smoothing
+        Of local recalibration; None otherwise. ``components`` is None where all directions count.
+    """
+
+    kind: Kind
+    space: str | None = None
+    scaling: Scaling | None = None
+    components: int | None = None
+    k: int | None = None
+    smoothing: Smoothing | None = None
+
+    def recalibrator(self, **options: Any) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator:
+        """Return the unfitted recalibrator; options are those of its class, such as ``quantile_rule``."""
+        if self.kind == "none":
+            return IdentityRecalibrator()
+        if self.kind == "global":
+            return GlobalRecalibrator(**options)
+        assert self.smoothing is not None
+        assert self.scaling is not None
+        return LocalRecalibrator(
+            self.k, smoothing=self.smoothing, scaling=self.scaling, components=self.components, **options
+        )
+
+    def __str__(self) -> str:
+        if self.kind == "none":
+            return "no recalibration"
+        if self.kind == "global":
+            return "global recalibration"
+        reduced = "" if self.components is None else f", {self.components} components"
+        return f"space {self.space!r}, k={self.k}, smoothing {self.smoothing!r}, scaling {self.scaling!r}{reduced}"
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """One neighbour search, behind all candidates that differ in k and smoothing alone."""
+
+    space: str
+    scaling: Scaling
+    components: int | None
+
+    def candidates(self, k: Sequence[int], smoothings: Sequence[Smoothing]) -> list[Candidate]:
+        """Return the local candidates, by k and then by smoothing."""
+        return [
+            Candidate("local", self.space, self.scaling, self.components, size, smoothing)
+            for size in k
+            for smoothing in smoothings
+        ]

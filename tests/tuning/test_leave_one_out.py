@@ -1,0 +1,129 @@
+"""Leave-one-out scores equal those of recalibrators fitted on the other rows."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import nearcal as nc
+from nearcal.recalibration._chunks import Workers
+from nearcal.tuning import _leave_one_out
+from nearcal.tuning._leave_one_out import LeaveOneOut
+
+N = 30
+SMOOTHINGS = ("epanechnikov", "uniform")
+
+
+def mixture(n, rng, apart):
+    components = [nc.Normal(apart * rng.normal(size=n), 0.5), nc.Normal(np.full(n, 2.0), 1.5)]
+    return nc.Mixture(rng.dirichlet([1, 1], n), components)
+
+
+FAMILIES = {
+    "Normal": lambda n, rng: nc.Normal(rng.normal(size=n), rng.uniform(0.5, 2, n)),
+    "Gamma": lambda n, rng: nc.Gamma(2.5, rng.uniform(0.5, 2, n)),
+    "Gamma, several shapes": lambda n, rng: nc.Gamma(rng.uniform(0.5, 20, n), rng.uniform(0.5, 2, n)),
+    "LogNormal": lambda n, rng: nc.LogNormal(rng.normal(size=n), 0.5),
+    "LogNormal, several sigmas": lambda n, rng: nc.LogNormal(rng.normal(size=n), rng.uniform(0.3, 1, n)),
+    "StudentT, several df": lambda n, rng: nc.StudentT(rng.uniform(3, 30, n), rng.normal(size=n), 1.0),
+    "Mixture": lambda n, rng: mixture(n, rng, 1.0),
+    "Mixture of separate parts": lambda n, rng: mixture(n, rng, 8.0),
+    "Samples": lambda n, rng: nc.Samples(rng.normal(size=(n, 25))),
+    "Samples, empirical": lambda n, rng: nc.Samples(rng.normal(size=(n, 25)), tails="empirical"),
+    "Quantiles": lambda n, rng: nc.Quantiles([0.05, 0.25, 0.5, 0.75, 0.95], rng.normal(size=(n, 5))),
+    "scipy gumbel": lambda n, rng: nc.from_scipy(stats.gumbel_r(rng.normal(size=n), rng.uniform(0.5, 2, n))),
+}
+
+
+def calibration_set(family="Normal", n=N, d=3):
+    """Return distributions, responses that are over-dispersed, more so far out, and positions."""
+    rng = np.random.default_rng(3)
+    space = rng.normal(size=(n, d))
+    dist = FAMILIES[family](n, rng)
+    y = dist.from_z(np.clip(rng.normal(size=n) * (1 + 0.5 * np.tanh(space[:, 0])) + 0.2, -6, 6))
+    return dist, y, space
+
+
+def local_crps(dist, y, spaces, k, smoothings=("epanechnikov",), **options):
+    return LeaveOneOut(dist, y, dist.z(y), Workers(**options)).crps(spaces, k, smoothings)[1]
+
+
+def global_crps(dist, y):
+    return LeaveOneOut(dist, y, dist.z(y), Workers()).crps([], [], [])[0]
+
+
+def refitted(dist, y, space, recalibrator):
+    """Return the CRPS of every row under a recalibrator fitted on all others."""
+    scores = []
+    for i in range(len(y)):
+        others = np.arange(len(y)) != i
+        fitted = recalibrator.fit(dist[others], y[others], space[others])
+        scores.append(nc.scores.crps(fitted.recalibrate(dist[i], space[[i]]), y[[i]])[0])
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_equals_refitting_without_the_row(family):
+    dist, y, space = calibration_set(family, n=12 if "Mixture" in family else N)  # inverting a mixture takes time
+    sizes = (7,) if "Mixture" in family else (len(y) - 1, 7)
+    found = local_crps(dist, y, [space], sizes, SMOOTHINGS)[0]
+    for a, k in enumerate(sizes):
+        for b, smoothing in enumerate(SMOOTHINGS):
+            expected = refitted(dist, y, space, nc.LocalRecalibrator(k, smoothing=smoothing))
+            np.testing.assert_allclose(found[a, b], expected, rtol=1e-10, err_msg=f"{k} {smoothing}")
+    expected = refitted(dist, y, space, nc.GlobalRecalibrator())
+    np.testing.assert_allclose(global_crps(dist, y), expected, rtol=1e-10)
+
+
+POSITIONS = {
+    "duplicates": lambda rng: np.repeat(rng.normal(size=(3, 2)), 10, axis=0),
+    "all in one place": lambda rng: np.zeros((N, 2)),
+    "a grid, full of ties": lambda rng: rng.integers(0, 4, size=(N, 2)).astype(float),
+    "a line": lambda rng: np.round(rng.normal(size=(N, 1)), 1),
+    "wide": lambda rng: rng.normal(size=(N, 40)),
+}
+
+
+@pytest.mark.parametrize("case", POSITIONS)
+def test_equals_refitting_whatever_the_positions(case):
+    rng = np.random.default_rng(5)
+    dist, y, _ = calibration_set()
+    space = POSITIONS[case](rng)[rng.permutation(N)]
+    k = (20, 8, 1)
+    found = local_crps(dist, y, [space], k, SMOOTHINGS)[0]
+    for a, size in enumerate(k):
+        for b, smoothing in enumerate(SMOOTHINGS):
+            expected = refitted(dist, y, space, nc.LocalRecalibrator(size, smoothing=smoothing))
+            np.testing.assert_allclose(found[a, b], expected, rtol=1e-10, err_msg=f"{size} {smoothing}")
+
+
+def test_smaller_neighbourhoods_are_parts_of_larger_ones():
+    dist, y, space = calibration_set("Gamma, several shapes", n=500, d=20)
+    everything = local_crps(dist, y, [space], (300, 100, 30, 5))
+    for place, k in enumerate((300, 100, 30, 5)):
+        alone = local_crps(dist, y, [space], (k,))
+        np.testing.assert_allclose(everything[:, [place]], alone, rtol=1e-13)
+
+
+@pytest.mark.parametrize("family", ["Normal", "Mixture", "Samples"])
+def test_results_do_not_depend_on_threads_or_chunks(family):
+    dist, y, space = calibration_set(family, n=105)
+    whole = local_crps(dist, y, [space, space[:, :1]], (100, 10), threads=1)
+    parts = local_crps(dist, y, [space, space[:, :1]], (100, 10), threads=2, memory=2**20)
+    np.testing.assert_array_equal(whole, parts)
+
+
+@pytest.mark.parametrize("family", ["Gamma, several shapes", "LogNormal, several sigmas", "Samples"])
+def test_evenly_spaced_scores_stand_for_all_in_global_recalibration(family, monkeypatch):
+    dist, y, _ = calibration_set(family, n=1500)
+    exact = global_crps(dist, y)
+    monkeypatch.setattr(_leave_one_out, "_MOST_GLOBAL", 500)
+    np.testing.assert_allclose(global_crps(dist, y).mean(), exact.mean(), rtol=1e-4)
+
+
+def test_global_scores_keep_their_digits_with_an_outlier_and_far_from_zero():
+    rng = np.random.default_rng(0)
+    y = 1e6 + rng.normal(size=50)
+    y[3] = 1e6 + 1e4
+    dist = nc.Normal(np.full(50, 1e6), 1.0)
+    expected = refitted(dist, y, np.zeros((50, 1)), nc.GlobalRecalibrator())
+    np.testing.assert_allclose(global_crps(dist, y), expected, rtol=1e-10)
