@@ -24,6 +24,7 @@ def test_all_names_what_is_visible():
         "estimator",
         "evaluation",
         "neighbors",
+        "persistence",
         "recalibration",
         "scaling",
         "smoothing",

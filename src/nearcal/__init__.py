@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nearcal._errors import (
+    ArtefactError,
     InvalidInputError,
     InvalidParameterError,
     MissingExtraError,
@@ -16,6 +17,7 @@ from nearcal._errors import (
     ThinNeighborhoodError,
 )
 from nearcal._table import Table
+from nearcal._version import __version__ as __version__
 from nearcal.distributions import (
     Distribution,
     Gamma,
@@ -55,11 +57,11 @@ if TYPE_CHECKING:
     from nearcal.calibrated import CalibratedModel, calibrate
     from nearcal.estimator import RecalibratedRegressor
     from nearcal.evaluation import Evaluation, evaluate
+    from nearcal.persistence import load, save
     from nearcal.tuning import Candidate, Tuning, tune
 
-__version__ = "0.1.0"
-
 __all__ = [
+    "ArtefactError",
     "CalibratedModel",
     "Candidate",
     "ConformalDistribution",
@@ -106,7 +108,9 @@ __all__ = [
     "evaluate",
     "from_scipy",
     "from_torch",
+    "load",
     "plots",
+    "save",
     "scores",
     "tune",
 ]
@@ -124,7 +128,9 @@ _LAZY = {
     "datasets": "nearcal",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",
+    "load": "nearcal.persistence",
     "plots": "nearcal",
+    "save": "nearcal.persistence",
     "scores": "nearcal",
     "tune": "nearcal.tuning",
 }

@@ -8,6 +8,7 @@
       ThinNeighborhoodError (ValueError)   too few calibration points near a row, and thin="raise"
       NotFittedError (ValueError, AttributeError)   recalibrate before fit
       MissingExtraError (ImportError)      an optional package is not installed
+      ArtefactError (OSError)              a file is damaged, foreign or of a newer format, or cannot be written
 
 Every message names the argument, the rule, the value received and, where there is one, the remedy.
 """
@@ -35,3 +36,7 @@ class NotFittedError(NearcalError, ValueError, AttributeError):
 
 class MissingExtraError(NearcalError, ImportError):
     """A feature needs an optional package that is not installed."""
+
+
+class ArtefactError(NearcalError, OSError):
+    """A file is not an intact artefact of a format known to this version, or cannot be written where asked."""

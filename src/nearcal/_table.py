@@ -1,7 +1,7 @@
 """A small table: named columns of equal length, printed aligned, handed on to pandas or polars."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,13 @@ class Table:
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"columns": dict(self.columns)}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        return cls(saved["columns"])
 
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame``."""

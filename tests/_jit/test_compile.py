@@ -29,3 +29,27 @@ def test_kernels_are_compiled_for_the_present_sources():
     sources.append(Path(_normal_scores.__file__))
     state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     assert Path(os.environ["NUMBA_CACHE_DIR"]).name == state
+
+
+def test_kernels_give_the_same_bits_compiled_and_loaded(tmp_path):
+    """Sums in vector lanes had two copies, with different lanes."""
+    code = """
+import numpy as np
+from nearcal._jit._summary import weighted_moments
+from nearcal._jit._weights import EPANECHNIKOV, weigh
+rng = np.random.default_rng(0)
+lengths = np.arange(300)
+indptr = np.concatenate([[0], np.cumsum(lengths)])
+indices, distances = rng.integers(0, 700, indptr[-1]).astype(np.int32), rng.random(indptr[-1])
+moments = weighted_moments(indptr, indices, distances, rng.normal(size=700))
+for part in weigh(indptr, distances, np.ones(300), EPANECHNIKOV) + moments:
+    print(part.tobytes().hex())
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    compiled, loaded = (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True, timeout=120, env=environment
+        ).stdout
+        for _ in range(2)
+    )
+    assert compiled == loaded

@@ -23,6 +23,13 @@ inner = nb.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfu
 inlined = nb.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 # Sums that may run in vector lanes: their order then depends on the length alone, so results stay reproducible.
+# Inlined: otherwise there are two copies, whose lanes may differ. The process that compiles a kernel runs one, one
+# that loads it from disk the other.
 reduction = nb.njit(
-    nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"}, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "nsz"},
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+    forceinline=True,
 )

@@ -4,7 +4,8 @@ Squared distances are sums of squared float64 differences in the order of the co
 strictly nearer than the k-th distance, then those at exactly that distance with the smallest index.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from nearcal._jit._radius import within_blocks, within_boxes
 from nearcal._jit._select import Nearest
 from nearcal._jit._tree import find_leaves, order_points
 from nearcal._jit._vector import STRIP
+from nearcal._saved import require, saved_array, saved_numbers
 from nearcal.neighbors._protocol import Metric, NeighborLists, equal_rows
 
 
@@ -28,8 +30,21 @@ class SortedLine:
 
     def __init__(self, points: FloatArray) -> None:
         order = np.argsort(points[:, 0], kind="stable")
-        self.x = _freeze(points[order, 0])
-        self.ids = _freeze(order.astype(np.int32))
+        self._hold(points[order, 0], order.astype(np.int32))
+
+    def _hold(self, x: FloatArray, ids: NDArray[np.int32]) -> None:
+        self.x, self.ids, self.shape = _freeze(x), _freeze(ids), (len(x), 1)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"x": self.x, "ids": self.ids}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        x = saved_array(saved, "x", np.float64, (None,))
+        require(np.isfinite(x).all() and (np.diff(x) >= 0).all(), "x must be finite and increase")
+        index = cls.__new__(cls)
+        index._hold(x, saved_numbers(saved, "ids", len(x), len(x)))
+        return index
 
     def order(self, points: FloatArray) -> IntArray:
         """Return the order along the line."""
@@ -60,15 +75,22 @@ class LeafBoxes:
         n, d = points.shape
         order, cut_dim, cut_value = order_points(points, LEAF)
         n_leaves = len(cut_dim)
-        n_groups = -(-n_leaves // GROUP)
         ids, padded = np.resize(order, n_leaves * LEAF), np.full((n_leaves * LEAF, d), np.nan)
         padded[:n] = points[order]
-        leaves = padded.reshape(n_leaves, LEAF, d)
+        self._hold(n, padded.reshape(n_leaves, LEAF, d).transpose(0, 2, 1), ids, cut_dim, cut_value)
+
+    def _hold(
+        self, n: int, leaves: FloatArray, ids: NDArray[np.int32], cut_dim: NDArray[np.int32], cut_value: FloatArray
+    ) -> None:
+        leaves = _freeze(leaves)
+        n_leaves, d, _ = leaves.shape
+        n_groups = -(-n_leaves // GROUP)
         low, high = np.full((2, n_groups * GROUP, d), np.nan)
-        low[:n_leaves], high[:n_leaves] = np.nanmin(leaves, axis=1), np.nanmax(leaves, axis=1)
+        low[:n_leaves], high[:n_leaves] = np.nanmin(leaves, axis=2), np.nanmax(leaves, axis=2)
         low, high = low.reshape(n_groups, GROUP, d), high.reshape(n_groups, GROUP, d)
+        self.shape = n, d
         self.tree = Tree(
-            leaves=_freeze(leaves.transpose(0, 2, 1)),
+            leaves=leaves,
             ids=_freeze(ids),
             low=_freeze(low.transpose(0, 2, 1)),
             high=_freeze(high.transpose(0, 2, 1)),
@@ -77,6 +99,28 @@ class LeafBoxes:
             cut_dim=_freeze(cut_dim),
             cut_value=_freeze(cut_value),
         )
+
+    def _to_saved(self) -> dict[str, Any]:
+        """Return all but the boxes, which follow from the leaves in no time."""
+        names = ("leaves", "ids", "cut_dim", "cut_value")
+        return {"n": self.shape[0], **{name: getattr(self.tree, name) for name in names}}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        n = int(saved["n"])
+        n_leaves = -(-n // LEAF)
+        leaves = saved_array(saved, "leaves", np.float64, (n_leaves, None, LEAF))
+        full, last = leaves[:-1], leaves[-1]
+        n_last = n - len(full) * LEAF
+        require(
+            np.isfinite(full).all() and np.isfinite(last[:, :n_last]).all() and np.isnan(last[:, n_last:]).all(),
+            "leaves must hold n finite points, then NaN",
+        )
+        ids = saved_numbers(saved, "ids", n_leaves * LEAF, n)
+        cut_dim = saved_numbers(saved, "cut_dim", n_leaves, leaves.shape[1])
+        index = cls.__new__(cls)
+        index._hold(n, leaves, ids, cut_dim, saved_array(saved, "cut_value", np.float64, (n_leaves,)))
+        return index
 
     def order(self, points: FloatArray) -> IntArray:
         """Return the order of the leaves the queries fall in."""
@@ -110,7 +154,7 @@ class BlockedBrute:
         # A power of two scales without rounding and keeps the filter's float32 from overflow and underflow.
         spread = max(np.abs(points - centre).max(), 2.0**-500)
         scale = float(2.0 ** -np.ceil(np.log2(spread)))
-        n_sample = min(n // 8, 4096) // BLOCK * BLOCK
+        n_sample = _count_sample(n)
         sample = points[np.arange(n_sample) * n // max(n_sample, 1)]
         strips, steps, half_norms = _make_strips(points, centre, scale)
         sample_strips, sample_steps, sample_half_norms = _make_strips(sample, centre, scale)
@@ -130,6 +174,32 @@ class BlockedBrute:
             centre=_freeze(centre),
             scale=scale,
         )
+        self.shape = points.shape[0], points.shape[1]
+
+    def _to_saved(self) -> dict[str, Any]:
+        return self.blocks._asdict()
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        points = saved_array(saved, "points", np.float64, (None, None))
+        n, d = points.shape
+        n_blocks, n_sample = -(-n // BLOCK), _count_sample(n)
+        arrays = {
+            "points": points,
+            "ids": saved_numbers(saved, "ids", n, n),
+            **_saved_strips(saved, "", n_blocks * BLOCK, d),
+            **_saved_strips(saved, "sample_", n_sample, d),
+            "low": saved_array(saved, "low", np.float64, (1, d, n_blocks)),
+            "high": saved_array(saved, "high", np.float64, (1, d, n_blocks)),
+            "cut_dim": saved_numbers(saved, "cut_dim", n_blocks, d),
+            "cut_value": saved_array(saved, "cut_value", np.float64, (n_blocks,)),
+            "centre": saved_array(saved, "centre", np.float64, (d,)),
+        }
+        require(np.isneginf(arrays["half_norms"][n:]).all(), "half_norms must be -inf where there is no point")
+        index = cls.__new__(cls)
+        index.blocks = Blocks(**{name: _freeze(array) for name, array in arrays.items()}, scale=float(saved["scale"]))
+        index.shape = n, d
+        return index
 
     def order(self, points: FloatArray) -> IntArray:
         """Return the order of the blocks the queries fall in."""
@@ -191,6 +261,21 @@ def _empty_nearest(n_rows: int, k: int) -> Nearest:
 
 def _as_lists(found: Nearest) -> NeighborLists:
     return NeighborLists(equal_rows(*found.indices.shape), found.indices.ravel(), found.distances.ravel(), found.kth)
+
+
+def _count_sample(n: int) -> int:
+    """Return how many of n points, in whole blocks, the filter guesses its bound on."""
+    return min(n // 8, 4096) // BLOCK * BLOCK
+
+
+def _saved_strips(saved: Mapping[str, Any], prefix: str, size: int, d: int) -> dict[str, NDArray[Any]]:
+    """Return strips, steps and half_norms of a saved ``Blocks``."""
+    shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "strips": (np.int16, (size // STRIP, -(-d // 2), STRIP, 2)),
+        "steps": (np.float32, (size,)),
+        "half_norms": (np.float32, (size,)),
+    }
+    return {prefix + name: saved_array(saved, prefix + name, *kind) for name, kind in shapes.items()}
 
 
 def _make_strips(points: FloatArray, centre: FloatArray, scale: float) -> tuple[NDArray[Any], ...]:

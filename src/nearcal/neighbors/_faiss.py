@@ -1,13 +1,15 @@
 """faiss's inverted file: approximate, for very many calibration points in high dimension."""
 
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidParameterError
 from nearcal._optional import import_extra
+from nearcal._saved import require, saved_array, saved_numbers
 from nearcal.neighbors._protocol import Metric, NeighborLists, equal_rows
 
 _PROBE_QUERIES = 64
@@ -28,7 +30,7 @@ class FaissIndex:
 
     def __init__(self, points: FloatArray, k: int) -> None:
         faiss = _import_faiss()
-        self.points = points
+        self.points, self.shape = points, points.shape
         self.center = points.mean(axis=0)
         cells = self._round(points)
         self.nlist = max(1, int(np.sqrt(len(points))))
@@ -62,6 +64,40 @@ class FaissIndex:
         """Bring back the inverted file from bytes."""
         self.__dict__.update(state)
         self._index = _import_faiss().deserialize_index(state["_index"])
+
+    def _to_saved(self) -> dict[str, Any]:
+        """Take the inverted file apart: faiss's own format is for files one trusts."""
+        faiss = _import_faiss()
+        lists, cells = self._index.invlists, np.empty(len(self.points), np.int32)
+        for cell in range(self.nlist):
+            cells[faiss.rev_swig_ptr(lists.get_ids(cell), lists.list_size(cell))] = cell
+        return {
+            "points": self.points,
+            "center": self.center,
+            "centroids": self._index.quantizer.reconstruct_n(0, self.nlist),
+            "cells": cells,
+            "nprobe": self.nprobe,
+            "recall": self.recall,
+        }
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        faiss = _import_faiss()
+        index = cls.__new__(cls)
+        index.points = saved_array(saved, "points", np.float64, (None, None))
+        n, d = index.shape = index.points.shape
+        index.center = saved_array(saved, "center", np.float64, (d,))
+        centroids = saved_array(saved, "centroids", np.float32, (None, d))
+        index.nlist, index.nprobe, index.recall = len(centroids), int(saved["nprobe"]), float(saved["recall"])
+        require(1 <= index.nprobe <= index.nlist, "nprobe must lie between 1 and the number of centroids")
+        cells = saved_numbers(saved, "cells", n, index.nlist).astype(np.int64)
+        quantizer = faiss.IndexFlatL2(d)
+        quantizer.add(centroids)
+        index._index = faiss.IndexIVFFlat(quantizer, d, index.nlist)
+        rounded = index._round(index.points)  # by name: swig_ptr keeps no array alive
+        # the public add would look for each point's cell again
+        index._index.add_core(n, faiss.swig_ptr(rounded), None, faiss.swig_ptr(cells))
+        return index
 
     def _round(self, points: FloatArray) -> "np.ndarray[tuple[int, int], np.dtype[np.float32]]":
         return np.ascontiguousarray(points - self.center, dtype=np.float32)

@@ -1,8 +1,12 @@
 """scipy's k-d tree: any Minkowski metric, and the cosine distance."""
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 import numpy as np
 
 from nearcal._arrays import FloatArray
+from nearcal._saved import require, saved_array
 from nearcal.neighbors._protocol import Metric, NeighborLists, equal_rows
 
 _MINKOWSKI_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf, "cosine": 2.0}
@@ -12,11 +16,28 @@ class KDTreeIndex:
     """scipy's ``cKDTree``; the cosine distance 1 - cos is searched as Euclidean distance on the unit sphere."""
 
     def __init__(self, points: FloatArray, metric: Metric = "euclidean") -> None:
+        self.metric = metric
+        self._plant(self._place(points))
+
+    def _plant(self, placed: FloatArray) -> None:
         from scipy.spatial import cKDTree
 
-        self.metric = metric
-        self._power = _MINKOWSKI_POWER[metric]
-        self._tree = cKDTree(self._place(points))
+        self.shape = placed.shape[0], placed.shape[1]
+        self._power = _MINKOWSKI_POWER[self.metric]
+        self._tree = cKDTree(placed)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"metric": self.metric, "placed": np.asarray(self._tree.data)}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        """Build the tree again: scipy has no other way, and it is the same tree."""
+        index = cls.__new__(cls)
+        index.metric = saved["metric"]
+        placed = saved_array(saved, "placed", np.float64, (None, None))
+        require(np.isfinite(placed).all(), "placed must be finite")
+        index._plant(placed)
+        return index
 
     def order(self, points: FloatArray) -> None:
         """Return None: this search gains nothing from an order of its queries."""

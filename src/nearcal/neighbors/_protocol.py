@@ -33,6 +33,7 @@ class NeighborIndex(Protocol):
     """A searchable set of calibration points. Searches are safe to run on several threads at once."""
 
     metric: Metric
+    shape: tuple[int, int]  # number of points, dimension
 
     def order(self, points: FloatArray) -> IntArray | None:
         """Return an order of queries in which those near each other follow each other; None if it would not help."""

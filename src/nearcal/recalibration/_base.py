@@ -1,7 +1,10 @@
 """What recalibrators share: validation of a fit, and scikit-learn's manners for parameters."""
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, Self
+
+import numpy as np
 
 from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
@@ -38,6 +41,27 @@ class Recalibrator:
         changed = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    def _to_saved(self) -> dict[str, Any]:
+        """Return constructor arguments and all that ``fit`` has set.
+
+        Functions (progress) and random generators have no place in a file: the default takes theirs.
+        """
+        self._require_fitted()
+        defaults = inspect.signature(type(self)).parameters
+        parameters = self.get_params()
+        learnt = {name: value for name, value in vars(self).items() if name not in parameters}
+        for name, value in parameters.items():
+            if callable(value) or isinstance(value, np.random.Generator):
+                parameters[name] = defaults[name].default
+        return {"parameters": parameters, "learnt": learnt}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        recalibrator = cls(**saved["parameters"])
+        vars(recalibrator).update(saved["learnt"])
+        recalibrator._require_fitted()
+        return recalibrator
+
     def _require_fitted(self) -> None:
         if not hasattr(self, "n_cal_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(dist_cal, y_cal, ...) first")
@@ -56,8 +80,6 @@ def require_distribution(value: Any, name: str) -> Distribution:
 
 def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:
     """Return the normal scores of the calibration responses, refusing responses the model calls impossible."""
-    import numpy as np
-
     y = as_response(y_cal, len(dist_cal), "y_cal")
     z = dist_cal.z(y)
     impossible = ~np.isfinite(z)

@@ -1,9 +1,11 @@
 """Local recalibration: Algorithm 1 of the paper."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from nearcal._arrays import as_space, check_choice, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._saved import require
 from nearcal.distributions import Distribution
 from nearcal.neighbors import METRICS, SEARCHES, Metric, NeighborIndex, Search, build_index, check_points
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
@@ -217,6 +219,15 @@ class LocalRecalibrator(Recalibrator):
     def _polish_settings(self) -> dict[str, Any]:
         names = ("k", "radius", "eps", "smoothing", "min_neighbors", "quantile_rule")
         return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        recalibrator = super()._from_saved(saved)
+        matrix = recalibrator.space_map_.matrix
+        shape = recalibrator.n_cal_, recalibrator.n_features_in_ if matrix is None else matrix.shape[-1]
+        require(recalibrator.index_.shape == shape, "index_ must have n_cal_ points of the dimension of the space")
+        require(len(recalibrator.calibration_.z) == shape[0], "calibration_ must have n_cal_ scores")
+        return recalibrator
 
     def _finder(self, points: Any) -> Finder:
         if self.radius is None:

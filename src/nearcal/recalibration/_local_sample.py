@@ -1,7 +1,8 @@
 """The weighted sample of one chunk of rows, and what can be computed from it."""
 
+from collections.abc import Mapping
 from copy import copy
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from scipy.special import ndtr, ndtri
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z
+from nearcal._saved import saved_array
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._interpolation import Interpolated
 from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_z
@@ -35,6 +37,14 @@ class Calibration:
         self.ranks = np.empty(len(z), dtype=np.int32)
         self.ranks[order] = np.arange(len(z), dtype=np.int32)
         self.has_ties = bool((np.diff(self.sorted_z) == 0).any())
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"z": self.z}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        # a copy, writable as scores are after a fit: kernels are compiled for one kind of array
+        return cls(saved_array(saved, "z", np.float64, (None,)).copy())
 
     def polished(self, polish: ScoreMap | None) -> "Calibration":
         """Return the same scores with polish."""

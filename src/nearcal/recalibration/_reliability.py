@@ -1,11 +1,13 @@
 """How far predictions can be trusted: by how near they are to calibration points, against those among themselves."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 
 from nearcal._arrays import FloatArray, check_number
 from nearcal._errors import InvalidParameterError
+from nearcal._saved import saved_array
 from nearcal._table import Table
 from nearcal.neighbors import NeighborIndex
 from nearcal.recalibration._chunks import Workers
@@ -50,6 +52,17 @@ class CalibrationPoints:
         chosen = np.sort(np.random.default_rng(0).permutation(self.n)[:_MOST_POINTS])
         self.points = points[chosen]
         self._known: dict[tuple[float, ...], FloatArray] = {}
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"index": self.index, "points": self.points}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        own = cls.__new__(cls)
+        own.index, own._known = saved["index"], {}
+        own.n, d = own.index.shape
+        own.points = saved_array(saved, "points", np.float64, (min(own.n, _MOST_POINTS), d))
+        return own
 
     def radii(self, k: int, eps: float, workers: Workers) -> FloatArray:
         """Return the distances to the k-th other point, increasing; that is the (k + 1)-th with the point itself."""

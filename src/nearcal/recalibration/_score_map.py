@@ -1,5 +1,8 @@
 """Increasing maps between normal scores: what one recalibration for all rows comes down to."""
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 import numpy as np
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.polynomial.legendre import leggauss
@@ -7,6 +10,7 @@ from numpy.polynomial.legendre import leggauss
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._normal_scores import log_normal_density
+from nearcal._saved import saved_array
 from nearcal.distributions._interpolation import Interpolated
 
 _PANELS, _DEGREE = 48, 8  # of the quadrature: errors of 1e-10 for smooth quantile functions, 2e-3 at jumps
@@ -31,6 +35,14 @@ class ScoreMap:
         self.after_knots = after
         self.before_knots = before
         self._curve = Interpolated(after[np.newaxis], before[np.newaxis], normal_tails=True)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"after_knots": self.after_knots, "before_knots": self.before_knots}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        after = saved_array(saved, "after_knots", np.float64, (None,))
+        return cls(after, saved_array(saved, "before_knots", np.float64, after.shape))
 
     @property
     def is_continuous(self) -> bool:

@@ -1,0 +1,129 @@
+"""What is loaded gives the same results to the last bit, in this process and in a new one."""
+
+import copy
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nearcal as nc
+from nearcal.persistence import read
+from nearcal.persistence._encoding import Decoder, Encoder
+from tests.persistence.cases import CASES, answers, local
+
+IN_A_NEW_PROCESS = """
+import hashlib, sys, nearcal as nc
+from tests.persistence.cases import answers
+for path in sys.argv[1:]:
+    print(hashlib.sha256(answers(nc.load(path))).hexdigest())
+"""
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {name: make() for name, make in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_the_same_to_the_last_bit(name, fitted, tmp_path):
+    nc.save(fitted[name], tmp_path / "it.nearcal")
+    loaded = nc.load(tmp_path / "it.nearcal")
+    assert type(loaded) is type(fitted[name])
+    assert loaded.get_params() == fitted[name].get_params()
+    assert answers(loaded) == answers(fitted[name])
+    # what was loaded is as good as what was fitted: it can be saved, copied and pickled in turn
+    nc.save(loaded, tmp_path / "again.nearcal")
+    assert (tmp_path / "again.nearcal").read_bytes() == (tmp_path / "it.nearcal").read_bytes()
+    assert answers(copy.deepcopy(loaded)) == answers(pickle.loads(pickle.dumps(loaded))) == answers(loaded)
+
+
+def test_every_load_gives_the_same_inverted_file(fitted, tmp_path):
+    """It is built through pointers: an array freed too early shows in a few loads of a hundred."""
+    nc.save(fitted["faiss"], tmp_path / "it")
+    assert {answers(nc.load(tmp_path / "it")) for _ in range(100)} == {answers(fitted["faiss"])}
+
+
+def test_results_are_the_same_in_a_new_process(fitted, tmp_path):
+    paths = [tmp_path / str(i) for i in range(len(fitted))]
+    for path, recalibrator in zip(paths, fitted.values(), strict=True):
+        nc.save(recalibrator, path)
+    command = [sys.executable, "-c", IN_A_NEW_PROCESS, *map(str, paths)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    expected = {name: hashlib.sha256(answers(recalibrator)).hexdigest() for name, recalibrator in fitted.items()}
+    assert dict(zip(fitted, found, strict=True)) == expected
+
+
+def test_parameters_changed_after_the_fit_are_saved_as_they_are(tmp_path):
+    changed = CASES["boxes"]().set_params(k=7, smoothing="uniform", scaling="whiten")
+    nc.save(changed, tmp_path / "it")
+    assert repr(nc.load(tmp_path / "it")) == "LocalRecalibrator(k=7, smoothing='uniform', scaling='whiten')"
+    assert answers(nc.load(tmp_path / "it")) == answers(changed)
+
+
+def test_functions_and_generators_come_back_as_defaults(tmp_path):
+    nc.save(local(1, k=5, progress=print)(), tmp_path / "local")
+    assert nc.load(tmp_path / "local").progress is False
+    network = CASES["QuantileNetRecalibrator"]().set_params(rng=np.random.default_rng(1))
+    nc.save(network, tmp_path / "network")
+    assert nc.load(tmp_path / "network").rng is None
+    assert nc.load(tmp_path / "network").epochs == 2
+
+
+def test_how_it_was_tuned_is_kept(tmp_path):
+    table = nc.Table({"space": ["layer 1", "日本 <b>"], "k": [10, 20], "crps": [0.5, np.nan], "chosen": [True, False]})
+    tuning = {"reason": "the best of 2", "table": table, "settings": (1, None, [0.1, -np.inf])}
+    nc.save(CASES["VarianceScaling"](), tmp_path / "it", tuning=tuning)
+    artefact = read(tmp_path / "it")
+    assert artefact.version == nc.__version__
+    found = artefact.tuning
+    assert {name: found[name] for name in ("reason", "settings")} == {n: tuning[n] for n in ("reason", "settings")}
+    assert type(found["table"]) is nc.Table
+    assert str(found["table"]) == str(table)
+    assert [column.dtype for column in found["table"].columns.values()] == [c.dtype for c in table.columns.values()]
+
+
+def test_what_tune_returns_can_be_kept_with_what_it_chose(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 3, size=(300, 1))
+    y, dist = rng.normal(x[:, 0], x[:, 0]), nc.Normal(x[:, 0], 1.0)
+    tuning = nc.tune(dist, y, {"input": x})
+    nc.save(tuning.recalibrator().fit(dist, y, x), tmp_path / "it", tuning=tuning)
+    found = read(tmp_path / "it")
+    assert type(found.tuning) is nc.Tuning
+    assert found.tuning.chosen == tuning.chosen
+    assert str(found.tuning) == str(tuning)
+    assert repr(found.content) == repr(tuning.recalibrator())
+
+
+def test_an_object_held_twice_is_saved_once():
+    held = CASES["line"]().index_
+    encoder = Encoder()
+    node = encoder.encode([held, (held, {"x.y": {"z": held.x}, "x": {"y.z": held.ids}})], "it")
+    assert list(encoder.arrays) == ["it.0.x", "it.0.ids", "it.1.1.x.y.z", "it.1.1.x.y.z'"]
+    first, (second, named) = Decoder(encoder.objects, encoder.arrays).decode(node)
+    assert first is second
+    np.testing.assert_array_equal(named["x.y"]["z"], held.x)
+    np.testing.assert_array_equal(named["x"]["y.z"], held.ids)
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda values: st.lists(values) | st.lists(values).map(tuple) | st.dictionaries(st.text(), values),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(plain)
+def test_plain_values_come_back_as_they_were(value):
+    node = json.loads(json.dumps(Encoder().encode(value, "it"), allow_nan=False))
+    assert repr(Decoder([], {}).decode(node)) == repr(value)  # repr: NaN, -0.0, True and 1 are told apart
