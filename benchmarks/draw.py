@@ -74,6 +74,18 @@ def describe_roofline(results):
     )
 
 
+def describe_tuning(results):
+    """Return Markdown on the time to tune."""
+    lines = ["| predictive distributions | seconds | of processors |", "|---|---:|---:|"]
+    for name, seconds in results["seconds"].items():
+        lines.append(f"| {name} | {seconds['elapsed']:.1f} | {seconds['of processors']:.1f} |")
+    setting = (
+        f"{results['n_cal']:,} calibration points, spaces of {', '.join(map(str, results['widths']))} dimensions, "
+        f"{len(results['k'])} values of k up to {max(results['k'])}, {len(results['smoothings'])} smoothings."
+    )
+    return "\n".join([setting, "", *lines])
+
+
 def readme_table(rows):
     """Return the exact single-threaded cases as a short Markdown table."""
     lines = [
@@ -115,6 +127,9 @@ def main():
     approximation = load("approximation")
     if approximation:
         parts += ["## Approximate search (n = 1e5, d = 20, k = 1000)", describe_approximation(approximation)]
+    tuning = load("tuning")
+    if tuning:
+        parts += ["## Tuning", describe_tuning(tuning)]
     (RESULTS / "benchmarks.md").write_text("\n\n".join(parts) + "\n")
 
 

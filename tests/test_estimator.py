@@ -24,7 +24,7 @@ from sklearn.model_selection import (
 )
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearcal as nc
@@ -207,3 +207,23 @@ def test_hidden_layers_by_a_split():
     network = MLPRegressor(hidden_layer_sizes=(5,), solver="lbfgs", max_iter=5000, random_state=0)
     model = RecalibratedRegressor(network, calibration="split", layer="hidden1", random_state=0).fit(X, Y)
     assert model.predict(NEW).shape == (30,)
+
+
+def test_cross_fitting_offers_no_space_that_knows_the_responses():
+    """Categories encoded by the mean response of their rows: of calibration rows, their own."""
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 100, size=(300, 1)), rng.normal(size=300)
+    encoded = make_pipeline(TargetEncoder(smooth=0.01, random_state=0), Ridge())
+    nested = make_pipeline(make_column_transformer((TargetEncoder(random_state=0), [0])), Ridge())
+    plain = make_pipeline(StandardScaler(), Ridge())
+    for model, offered in ((encoded, False), (nested, False), (plain, True)):
+        fitted = nc.RecalibratedRegressor(model, random_state=0).fit(X, y)
+        assert ("transformed" in fitted.calibrated_.model.layers()) == offered
+
+
+def test_groups_stay_together():
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.normal(size=(60, 2)), rng.normal(size=60), np.repeat(np.arange(6), 10)
+    model = nc.RecalibratedRegressor(Ridge(), cv=GroupKFold(3)).fit(X, y, groups=groups)
+    by_hand = nc.RecalibratedRegressor(Ridge(), cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), by_hand.predict(X))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcal._jit import _leave_one_out, _panels, _weights
+from nearcal._jit import _leave_one_out, _panels, _select, _weights
 from tests import reference
 
 SMOOTHINGS = ("epanechnikov", "uniform", "gaussian")
@@ -60,7 +60,7 @@ def test_crps_of_smaller_neighbourhoods(case, data):
     y = rng.normal(size=n) * 3
     sizes = np.array(sorted(data.draw(st.sets(st.integers(1, k), min_size=1, max_size=4)), reverse=True))
     crps = np.empty((n, len(sizes), len(KINDS)))
-    _leave_one_out.prefix_crps(indices, ordered, values[indices], y, sizes, KINDS, crps)
+    _leave_one_out.prefix_crps(indices, ordered, values[indices], y, sizes, KINDS, _select.make_scratch(k), crps)
     for row in range(n):
         others = np.delete(np.arange(n), row)
         for a, size in enumerate(sizes):

@@ -187,3 +187,22 @@ def test_polish_follows_the_quantile_rule(data):
     assert nc.calibrate(TwoLayers(), *data, **settings).recalibrator.polish
     assert not nc.calibrate(TwoLayers(), *data, **settings, polish=False).recalibrator.polish
     assert not nc.calibrate(TwoLayers(), *data, **settings, quantile_rule="step").recalibrator.polish
+
+
+def test_a_given_recalibrator_stays_as_it_was(data):
+    given = nc.IsotonicRecalibrator()
+    first = nc.calibrate(TwoLayers(), *data, recalibrator=given)
+    before = first.predict(data[0][:5]).mean()
+    nc.calibrate(TwoLayers(), data[0], data[1] + 1, recalibrator=given)
+    np.testing.assert_array_equal(first.predict(data[0][:5]).mean(), before)
+    with pytest.raises(nc.NotFittedError):
+        given.recalibrate(first.base(data[0][:5]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"quantile_rule": "foo"}, "quantile_rule must be one of"), ({"quantile_rule": "step", "polish": True}, "polish")],
+)
+def test_rules_are_checked_whatever_tuning_would_choose(data, options, message):
+    with pytest.raises(nc.InvalidParameterError, match=message):
+        nc.calibrate(TwoLayers(), *data, **options)

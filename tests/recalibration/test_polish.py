@@ -1,5 +1,7 @@
 """Polish: marginal calibration on top of local."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -38,6 +40,7 @@ def assert_learnt(learnt, scores):
     """The i-th score belongs to probability i / (n + 1), within bounds."""
     n = len(scores)
     worth = ndtri(np.arange(1, n + 1) / (n + 1))
+    assert len(set(scores)) == n
     expected = [min(max(z, s - 1 - abs(s)), s + 1 + abs(s)) for z, s in zip(sorted(scores), worth, strict=True)]
     np.testing.assert_allclose(learnt.before_knots, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(learnt.after_knots, worth, rtol=1e-12)
@@ -115,3 +118,38 @@ def test_nothing_to_learn_moves_nothing(rows, options):
         for polish in (False, True)
     ]
     np.testing.assert_array_equal(outs[0].ppf([0.1, 0.9]), outs[1].ppf([0.1, 0.9]))
+
+
+def test_ties_do_not_pull_upwards():
+    """Counts, symmetric about zero, under a model that knows nothing: whatever polish does, the middle stays."""
+    rng = np.random.default_rng(4)
+    y = rng.integers(-2, 3, size=2000).astype(float)
+    x = rng.normal(size=(2000, 2))
+    base = nc.Normal(np.zeros(2000), 1.0)
+    plain, polished = (
+        nc.LocalRecalibrator(k=100, quantile_rule="predictive", polish=polish).fit(base, y, x).recalibrate(base, x)
+        for polish in (False, True)
+    )
+    assert abs(polished.median().mean()) < 0.1
+    assert nc.scores.crps(polished, y).mean() < 1.01 * nc.scores.crps(plain, y).mean()
+
+
+def test_a_radius_that_holds_everyone_learns_from_everyone():
+    options = {"radius": 100.0, "min_neighbors": N + 5, "quantile_rule": "interpolated"}
+    rc = nc.LocalRecalibrator(polish=True, **options).fit(DIST, Y, SPACE)
+    assert len(rc.polish_.score_map.before_knots) == N
+
+
+def test_polish_keeps_to_the_memory_budget():
+    dist, y, x = curved(3000, 5)
+    options = {"k": 10, "quantile_rule": "predictive", "memory": 2**22, "threads": 1}
+    peaks = []
+    for polish in (False, True):
+        rc = nc.LocalRecalibrator(polish=polish, **options).fit(dist, y, x)
+        out = rc.recalibrate(dist, x)
+        out[:10].ppf(0.5)  # compiled before memory is watched
+        tracemalloc.start()
+        out.ppf(0.5)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]

@@ -188,3 +188,17 @@ def test_errors(case):
 def test_one_row_cannot_be_left_out():
     with pytest.raises(nc.InvalidInputError, match="at least 2 responses"):
         nc.tune(nc.Normal([0.0], 1.0), [0.1], [[1.0]])
+
+
+def test_more_components_than_columns_are_all():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(100, 3)), rng.normal(size=100)
+    table = nc.tune(nc.Normal(np.zeros(100), 1.0), y, x, k=10, components=(2, 3, 20)).table
+    components = table["components"][table["kind"] == "local"]
+    assert np.isnan(components).sum() == (components == 2).sum() == len(components) / 2
+
+
+def test_a_k_that_nobody_has_is_an_error():
+    rng = np.random.default_rng(0)
+    with pytest.raises(nc.InvalidParameterError, match="k must be below the number of calibration points, 30"):
+        nc.tune(nc.Normal(np.zeros(30), 1.0), rng.normal(size=30), rng.normal(size=(30, 2)), k=[30, 5000])

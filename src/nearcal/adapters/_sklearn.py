@@ -100,7 +100,8 @@ def take_apart(model: Any) -> Anatomy:
         return _take_apart_pipeline(model)
     if isinstance(model, TransformedTargetRegressor):
         inner = _anatomy.take_apart(model.regressor_)
-        return Anatomy(model.predict, inner.spaces, inner.trees)
+        # increasing transformations, as all usual ones are, map quantiles to quantiles
+        return Anatomy(model.predict, inner.spaces, inner.trees, levels=inner.levels)
     if isinstance(model, MLPRegressor):
         hidden = range(1, len(model.coefs_))
         return Anatomy(model.predict, {f"hidden{depth}": partial(_hidden, model, depth) for depth in hidden})

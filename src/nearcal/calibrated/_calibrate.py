@@ -1,16 +1,17 @@
 """From a trained model and a calibration set to a calibrated model."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, check_choice
 from nearcal._errors import InvalidParameterError
 from nearcal.adapters import ModelAdapter, adapt
 from nearcal.calibrated._model import AnyRecalibrator, CalibratedModel
 from nearcal.distributions import Distribution
 from nearcal.recalibration import LocalRecalibrator
 from nearcal.recalibration._chunks import Progress
-from nearcal.recalibration._local_sample import CONTINUOUS_RULES, QuantileRule
+from nearcal.recalibration._local_sample import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.scaling import Scaling
 from nearcal.smoothing import Smoothing
 from nearcal.tuning import tune
@@ -61,8 +62,8 @@ def calibrate(
         Whether local recalibration is followed by a correction common to all rows, so that it is as well calibrated
         overall as nearby; see :class:`LocalRecalibrator`. "auto" does so where the quantile rule allows it.
     recalibrator : recalibrator, optional
-        A recalibrator to use instead, such as ``nc.IsotonicRecalibrator()``; it is fitted. If it asks for a space, this
-        is ``layer``, which must be one name, or for "auto" the first layer of the model.
+        A recalibrator to use instead, such as ``nc.IsotonicRecalibrator()``; a copy of it is fitted. If it asks for a
+        space, this is ``layer``, which must be one name, or for "auto" the first layer of the model.
     threads, memory, progress
         As in :class:`LocalRecalibrator`; ``progress`` is that of tuning.
     **adapter_options
@@ -92,6 +93,12 @@ def calibrate(
     >>> calibrated.predict(np.array([[1.1], [2.9]])).std().round()
     array([1., 3.])
     """
+    check_choice(quantile_rule, QUANTILE_RULES, "quantile_rule")
+    is_polished = quantile_rule in CONTINUOUS_RULES if _is_auto(polish) else bool(polish)
+    if is_polished and quantile_rule not in CONTINUOUS_RULES:
+        raise InvalidParameterError(
+            f"polish=True needs a continuous quantile_rule, {CONTINUOUS_RULES}, got {quantile_rule!r}"
+        )
     adapter = adapt(model, **adapter_options).prepared(X_cal, y_cal)
     if recalibrator is not None:
         return _with_recalibrator(adapter, X_cal, y_cal, recalibrator, layer)
@@ -99,12 +106,11 @@ def calibrate(
     dist, spaces = adapter.run(X_cal, names)
     settings = {"k": k, "smoothing": smoothing, "scaling": scaling, "components": components}
     options = {"quantile_rule": quantile_rule, "threads": threads, "memory": memory}
-    polish = quantile_rule in CONTINUOUS_RULES if polish == "auto" else polish
     if len(names) == 1 and not any(_is_open(value) for value in settings.values()):
-        local = LocalRecalibrator(**settings, **options, polish=polish)  # type: ignore[arg-type]
+        local = LocalRecalibrator(**settings, **options, polish=is_polished)  # type: ignore[arg-type]
         local.fit(dist, y_cal, spaces[names[0]])
         return CalibratedModel(adapter, local, names[0], "All settings were given.")
-    return _tuned(adapter, dist, y_cal, spaces, settings, options, polish, progress)
+    return _tuned(adapter, dist, y_cal, spaces, settings, options, is_polished, progress)
 
 
 def _tuned(
@@ -134,20 +140,16 @@ def _with_recalibrator(
     if len(names) > 1:
         raise InvalidParameterError(f"layer must be one name where a recalibrator is given, got {names}")
     dist, spaces = adapter.run(X_cal, names)
-    fitted = recalibrator.fit(dist, y_cal, spaces[names[0]])
+    fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, spaces[names[0]])
     return CalibratedModel(adapter, fitted, names[0], "The recalibrator was given.")
 
 
 def _layer_names(adapter: ModelAdapter, layer: Auto | str | Sequence[str]) -> list[str]:
-    known = adapter.layers()
     if _is_auto(layer):
-        return list(known)
+        return list(adapter.layers())
     names = [layer] if isinstance(layer, str) else list(dict.fromkeys(layer))
     if not names:
         raise InvalidParameterError("layer must name at least one layer, got none")
-    for name in names:
-        if name not in known:
-            raise InvalidParameterError(f"layer must be one of {', '.join(known)}, got {name!r}")
     return names
 
 

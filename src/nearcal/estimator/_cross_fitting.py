@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, get_tags
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidInputError
@@ -16,8 +18,7 @@ from nearcal.distributions._concatenate import concatenate
 
 # Positions of training rows inside a model betray their responses, which pulled them there; new rows have no such
 # positions. In the output space of a forest that doubled the CRPS on grades of wine. Only what knows no responses, and
-# what was predicted out of fold, can be compared.
-COMPARABLE = ("input", "transformed", "output")
+# what was predicted out of fold, can be compared: see ``CrossFittedModel.layers``.
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class CrossFittedModel(ModelAdapter):
 
     def layers(self) -> tuple[str, ...]:
         """Return the spaces in which new rows can be compared with rows of the training set."""
-        return tuple(layer for layer in self._model.layers() if layer in COMPARABLE)
+        known = () if _transforms_by_responses(self._model.model) else ("transformed",)
+        return tuple(layer for layer in self._model.layers() if layer in {"input", *known, "output"})
 
     def distribution(self, X: Any) -> Distribution:
         """Return the predictive distributions of n inputs."""
@@ -70,22 +72,38 @@ def cross_fit(
     folds : iterable of (train, test)
         Row numbers; every row is in one ``test``.
     """
-    outputs, positions, rows = [], [], []
-    for train, test in folds:
-        model, left_out = fit(train), _safe_indexing(X, test)
-        outputs.append(model.output(left_out))
-        positions.append(model.represent(left_out, "output"))
-        rows.append(test)
-    order = np.concatenate(rows)
+    folds = list(folds)
+    order = np.concatenate([test for _, test in folds])
     if not np.array_equal(np.sort(order), np.arange(len(y))):
         raise InvalidInputError(
             f"cv must leave out each of the {len(y)} rows exactly once, got {len(order)} rows left out, "
             f"{len(np.unique(order))} of them different; use KFold or GroupKFold"
         )
+    outputs, positions = [], []
+    for train, test in folds:
+        model, left_out = fit(train), _safe_indexing(X, test)
+        outputs.append(model.output(left_out))
+        positions.append(model.represent(left_out, "output"))
     back = np.argsort(order)
     output = _stack(outputs)[back]
     model = fit(np.arange(len(y))).prepared_by(output, X, y)
     return CrossFittedModel(model, output, np.concatenate(positions)[back])
+
+
+def _transforms_by_responses(model: Any) -> bool:
+    """Tell whether a step of a pipeline before its last learns from responses, such as an encoder of their means."""
+    if isinstance(model, Pipeline):
+        steps = [step for _, step in model.steps]
+        return any(_learns_from_responses(step) for step in steps[:-1]) or _transforms_by_responses(steps[-1])
+    inner = (getattr(model, name, None) for name in ("best_estimator_", "regressor_", "estimator"))
+    return any(_transforms_by_responses(part) for part in inner if part is not None)
+
+
+def _learns_from_responses(step: Any) -> bool:
+    if not hasattr(step, "get_params"):  # "passthrough", or no estimator of scikit-learn's
+        return False
+    parts = [step, *step.get_params(deep=True).values()]
+    return any(get_tags(part).target_tags.required for part in parts if isinstance(part, BaseEstimator))
 
 
 def _stack(outputs: list[Any]) -> Any:

@@ -1,6 +1,5 @@
 """RecalibratedRegressor: a scikit-learn meta-estimator around any regressor."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Literal, Self, get_args
 
@@ -73,9 +72,13 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     Notes
     -----
-    Cross-fitting offers the layers "input", "transformed" and "output" alone. Inside a model the rows it was trained
+    Cross-fitting offers the layers "input", "transformed" (where no step of the pipeline before the last learns from
+    responses) and "output" alone. Inside a model the rows it was trained
     on do not lie where new rows with the same distribution would: their own responses pulled them there. Of outputs,
     those predicted out of fold are taken. To look for neighbours in hidden layers or leaves use "split".
+
+    An estimator that takes gaps (NaN) is not asked to for a space: rows with gaps can be predicted if the calibration
+    set has some too, or if ``layer="output"``.
 
     ``clone`` forgets that an estimator was fitted; wrap it in ``sklearn.frozen.FrozenEstimator`` for "prefit" inside
     of ``GridSearchCV`` or ``cross_val_score``.
@@ -138,7 +141,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.memory = memory
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator and recalibrate it.
 
         Parameters
@@ -147,6 +150,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             Inputs, passed to the estimator as they are.
         y : array_like of shape (n,)
             Responses.
+        groups : array_like of shape (n,), optional
+            For a ``cv`` that keeps groups together, such as GroupKFold.
         **fit_params
             Passed to the ``fit`` of the estimator, such as ``sample_weight``; those with one entry a row are cut along
             with the rows. They do not weigh the calibration.
@@ -158,7 +163,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         elif self.calibration == "split":
             model, X_cal, y_cal = self._split(X, y, fit_params)
         else:
-            model, X_cal, y_cal = self._cross(X, y, fit_params)
+            model, X_cal, y_cal = self._cross(X, y, groups, fit_params)
         self.calibrated_ = calibrate(
             model,
             X_cal,
@@ -170,7 +175,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             components=self.components,
             quantile_rule=self.quantile_rule,
             polish=self.polish,
-            recalibrator=copy.deepcopy(self.recalibrator),  # it will be fitted, and parameters stay as they are given
+            recalibrator=self.recalibrator,
             threads=self.threads,
             memory=self.memory,
             progress=self.progress,
@@ -210,7 +215,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         tags = super().__sklearn_tags__()
         inner = get_tags(self._estimator())
         tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan  # where the calibration set has gaps too
         tags.regressor_tags.poor_score = inner.regressor_tags is not None and inner.regressor_tags.poor_score
         return tags
 
@@ -230,11 +235,11 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         model = self._fitted_to(train, X, y, fit_params)
         return model, _safe_indexing(X, held_out), y[held_out]
 
-    def _cross(self, X: Any, y: FloatArray, fit_params: Any) -> tuple[ModelAdapter, Any, FloatArray]:
+    def _cross(self, X: Any, y: FloatArray, groups: Any, fit_params: Any) -> tuple[ModelAdapter, Any, FloatArray]:
         shuffles = isinstance(self.cv, int) and not isinstance(self.cv, bool)
         cv = KFold(self.cv, shuffle=True, random_state=self.random_state) if shuffles else check_cv(self.cv)
         # the model of all rows is the last one fitted, and stays behind as estimator_
-        model = cross_fit(lambda rows: self._fitted_to(rows, X, y, fit_params), X, y, cv.split(X, y))
+        model = cross_fit(lambda rows: self._fitted_to(rows, X, y, fit_params), X, y, cv.split(X, y, groups))
         return model, CalibrationRows(X), y
 
     def _fitted_to(self, rows: IntArray, X: Any, y: FloatArray, fit_params: Any) -> RegressorModel:

@@ -24,7 +24,8 @@ class Recalibrator:
         """Change constructor arguments by name.
 
         What shapes the search (scaling, components, metric, search) and polish take effect at the next ``fit``, all
-        else at the next ``recalibrate``.
+        else at the next ``recalibrate``; but with polish, ``recalibrate`` asks for a new ``fit`` where neighbourhoods
+        would change.
         """
         known = self.get_params()
         unknown = [name for name in parameters if name not in known]

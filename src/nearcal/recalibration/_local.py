@@ -63,7 +63,8 @@ class LocalRecalibrator(Recalibrator):
         a point and small. It is learnt in ``fit`` from the scores of calibration points, each recalibrated by the
         others: the i-th of n such scores is moved to probability i / (n + 1). Quantiles and probabilities are then as
         well calibrated overall as after global recalibration; moments and densities are those of the weighted sample.
-        It needs a continuous quantile rule, "interpolated" or "predictive".
+        It needs a continuous quantile rule, "interpolated" or "predictive", and ``fit`` again after a change of what
+        neighbourhoods are. With ``radius`` it is learnt from neighbourhoods that are not thin, and applied to all.
     memory : int
         Bytes of working memory: half for the chunks in work, half for neighbourhoods kept between questions.
     threads : int, optional

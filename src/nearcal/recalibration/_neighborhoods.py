@@ -58,12 +58,13 @@ class Neighborhoods:
         table[np.arange(longest) < lengths[:, np.newaxis]] = values
         return table
 
-    def split(self, most: int) -> list[slice]:
+    def split(self, most: int, more: int = 0) -> list[slice]:
         """Return ranges of rows: each makes a table of rows × longest of at most ``most`` entries, or is one row.
 
-        A few long neighbourhoods among short ones would otherwise make every row of a chunk as long.
+        A few long neighbourhoods among short ones would otherwise make every row of a chunk as long. The table has
+        ``more`` columns beside the neighbours.
         """
-        lengths = np.where(self.which < 0, 0, np.diff(self.indptr)[self.which])
+        lengths = np.where(self.which < 0, 0, np.diff(self.indptr)[self.which]) + more
         if len(lengths) * int(lengths.max()) <= most:
             return [slice(0, len(lengths))]
         starts, longest = [0], 0
@@ -199,10 +200,8 @@ class WithinRadius:
 
     @cached_property
     def pairs_per_row(self) -> int:
-        """Return twice the largest number of neighbours among a few evenly spread rows, for planning memory."""
-        probe = self.points[:: max(1, len(self.points) // _PROBE_ROWS)]
-        largest = int(np.diff(self.index.within(probe, self.radius).indptr).max())
-        return min(max(2 * largest, self.min_neighbors), self.n_cal)
+        """Return an estimate on the safe side."""
+        return min(max(most_within(self.index, self.points, self.radius), self.min_neighbors), self.n_cal)
 
     @property
     def is_shared(self) -> bool:
@@ -249,6 +248,12 @@ class WithinRadius:
     def own_isolation(self, workers: Workers) -> FloatArray:
         """Return minus the numbers of neighbours of calibration points among the others."""
         return self.own.counts(self.radius, self.pairs_per_row, workers)
+
+
+def most_within(index: NeighborIndex, points: FloatArray, radius: float) -> int:
+    """Return twice the largest number of neighbours of a few evenly spread points, for planning memory."""
+    probe = points[:: max(1, len(points) // _PROBE_ROWS)]
+    return 2 * int(np.diff(index.within(probe, radius).indptr).max())
 
 
 def _redirect(found: Neighborhoods, rows: IntArray, other: Neighborhoods, which: IntArray) -> Neighborhoods:

@@ -5,7 +5,7 @@ tails. So recalibrated distributions can be too wide or too narrow on average. H
 point falls in the distribution that the others make for it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from nearcal.neighbors import NeighborIndex, NeighborLists
 from nearcal.neighbors._protocol import equal_rows
 from nearcal.recalibration._chunks import Workers
 from nearcal.recalibration._local_sample import Calibration, LocalSample, QuantileRule
-from nearcal.recalibration._neighborhoods import weigh
+from nearcal.recalibration._neighborhoods import NO_NEIGHBORHOOD, most_within, weigh
 from nearcal.recalibration._score_map import ScoreMap
 
 _KNOTS = 63
@@ -34,20 +34,19 @@ class Polish:
 def learn_score_map(scores: FloatArray) -> ScoreMap | None:
     """Return the map from scores under the recalibrated distributions to what they turned out to be worth.
 
-    The i-th of n scores is worth s, the score of probability i / (n + 1), but it moves by at most 1 + |s|: a point that
-    a few close neighbours call impossible must not stretch the tails of all. Of many scores, 63 evenly spaced ones
-    count. Nothing is learnt from fewer than two scores, nor from equal ones.
+    The i-th of n scores is worth s, the score of probability i / (n + 1), equal scores that of their mean rank. But it
+    moves by at most 1 + |s|: a point that a few close neighbours call impossible must not stretch the tails of all. Of
+    many scores, some 63 evenly spaced ones count. Nothing is learnt from fewer than two different scores.
     """
-    n = len(scores)
-    if n < 2 or np.ptp(scores) == 0:
+    different, counts = np.unique(scores, return_counts=True)
+    if len(different) < 2:
         return None
-    ranks = np.arange(1, n + 1)
-    if n > _KNOTS:
-        reach = -ndtri(1 / (n + 1))
-        ranks = np.unique(np.rint((n + 1) * ndtr(np.linspace(-reach, reach, _KNOTS))).astype(np.intp))
-    worth = ndtri(ranks / (n + 1))
+    worth = ndtri((np.cumsum(counts) - (counts - 1) / 2) / (len(scores) + 1))
+    if len(worth) > _KNOTS:
+        kept = np.unique(np.searchsorted(worth, np.linspace(worth[0], worth[-1], _KNOTS)))
+        different, worth = different[kept], worth[kept]
     most = 1 + np.abs(worth)
-    return ScoreMap(worth, np.clip(np.sort(scores)[ranks - 1], worth - most, worth + most))
+    return ScoreMap(worth, np.clip(different, worth - most, worth + most))
 
 
 def left_out_scores(
@@ -65,8 +64,8 @@ def left_out_scores(
 ) -> FloatArray:
     """Return the scores of calibration points in the distributions that the others make for them.
 
-    Within a radius, points with fewer than ``min_neighbors`` others are left out: they would be recalibrated in some
-    other way.
+    Within a radius, points with fewer than ``min_neighbors`` others are left out: what a thin neighbourhood gets
+    instead says nothing of the others.
     """
     n = len(points)
     if n < 2:
@@ -74,7 +73,8 @@ def left_out_scores(
     order = index.order(points)
     order = np.arange(n) if order is None else order
     others = min(k, n - 1) if k is not None else 0
-    pairs = others + 1 if radius is None else _most_within(index, points, radius)
+    pairs = others + 1 if radius is None else min(most_within(index, points, radius), n)
+    least = 1 if radius is None else max(min(min_neighbors, n - 1), 1)
     scores = np.full(n, np.nan)
 
     def task(chunk: slice) -> None:
@@ -84,22 +84,25 @@ def left_out_scores(
         else:
             lists = _drop_own_within(index.within(points[rows], radius), rows)
         found = weigh(lists, smoothing)
+        enough = np.diff(lists.indptr) >= least
+        found = replace(found, which=np.where(enough, found.which, NO_NEIGHBORHOOD))
         for part in found.split(workers.pairs_per_chunk()):
             own = rows[part]
             # scores stand for responses: every row is the standard Normal
             sample = LocalSample(Normal(np.zeros(len(own)), 1.0), found.part(part), calibration)
-            enough = np.diff(lists.indptr)[part] >= (1 if radius is None else max(min_neighbors, 1))
-            z = sample.bounded_z(calibration.z[own][:, np.newaxis], quantile_rule)[:, 0]
-            scores[own] = np.where(enough, z, np.nan)
+            z = _middle_score(sample, calibration.z[own][:, np.newaxis], quantile_rule)[:, 0]
+            scores[own] = np.where(enough[part], z, np.nan)
 
     workers.run(task, workers.chunks(n, pairs))
     return scores[~np.isnan(scores)]
 
 
-def _most_within(index: NeighborIndex, points: FloatArray, radius: float) -> int:
-    """Return twice the largest number of neighbours among a few points, for planning memory."""
-    probe = points[:: max(1, len(points) // 32)]
-    return min(2 * int(np.diff(index.within(probe, radius).indptr).max()), len(points))
+def _middle_score(sample: LocalSample, z: FloatArray, rule: QuantileRule) -> FloatArray:
+    """Return the scores of z; in an atom, which equal scores make, that of the middle of its probability."""
+    upper, lower = sample.bounded_z(z, rule), sample.bounded_z(np.nextafter(z, -np.inf), rule)
+    is_atom = upper - lower > 1e-9
+    below, above = ndtr(lower) / 2 + ndtr(upper) / 2, ndtr(-lower) / 2 + ndtr(-upper) / 2
+    return np.where(is_atom, np.where(below < above, ndtri(below), -ndtri(above)), upper)
 
 
 def _drop_own_of_nearest(lists: NeighborLists, own: IntArray) -> NeighborLists:

@@ -104,7 +104,9 @@ class Recalibrated(Distribution):
         self._store(base=base, _calibration=calibration, _finder=finder, _workers=workers)
         self._store(quantile_rule=quantile_rule, _interpolates=quantile_rule in CONTINUOUS_RULES, _kept={})
         # atoms of the base stay atoms, and equal scores make new ones
-        self._store(is_continuous=self._interpolates and base.is_continuous and not calibration.has_ties)
+        keeps_atoms_out = calibration.polish is None or calibration.polish.is_continuous
+        is_smooth = self._interpolates and keeps_atoms_out and not calibration.has_ties
+        self._store(is_continuous=is_smooth and base.is_continuous)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -380,7 +382,9 @@ class Recalibrated(Distribution):
         ``expanded`` says that a table of rows × longest neighbourhood is made, even where rows share a neighbourhood.
         ``columns`` is the number of values asked for in each row.
         """
-        pairs = 1 if self._finder.is_shared and not expanded else self._finder.pairs_per_row
+        polish = self._calibration.polish
+        more = len(polish.before_knots) if expanded and polish is not None else 0
+        pairs = 1 if self._finder.is_shared and not expanded else self._finder.pairs_per_row + more
         chunks = self._workers.chunks(len(self), max(pairs, columns, self.base._values_per_row))
         order = self._order if len(chunks) > 1 else None
         results: dict[int, tuple[FloatArray, ...]] = {}
@@ -388,7 +392,9 @@ class Recalibrated(Distribution):
         def task(chunk: slice) -> None:
             found = self._neighborhoods(chunk, order, keep=keep)
             parts = []
-            for part in found.split(self._workers.pairs_per_chunk()) if expanded else [slice(0, len(found.which))]:
+            for part in (
+                found.split(self._workers.pairs_per_chunk(), more) if expanded else [slice(0, len(found.which))]
+            ):
                 own = slice(chunk.start + part.start, chunk.start + part.stop)
                 rows = own if order is None else order[own]
                 base = self.base if own == slice(0, len(self)) else self.base[rows]

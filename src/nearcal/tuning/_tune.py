@@ -50,11 +50,11 @@ def tune(
     spaces : mapping of str to array_like of shape (n, d), or one array
         Where the points are, by the name of the space: inputs, layers of a network. One array is named "space".
     k : int or sequence of int
-        Numbers of neighbours. Those above n - 1 are left out.
+        Numbers of neighbours. Those above n - 1 are left out; of those given at least one must remain.
     smoothings, scalings : str or sequence of str
         As in :class:`LocalRecalibrator`.
     components : int, None or a sequence of them
-        Numbers of principal components to keep, None for all; numbers not below a space's width are left out.
+        Numbers of principal components to keep, None for all, as are numbers not below a space's width.
     rule : {"one-standard-error", "best"}
         "best" takes the smallest mean CRPS. "one-standard-error" takes, of all candidates whose paired difference from
         the best is within one standard error of that difference, the simplest: no recalibration, else global, else
@@ -95,6 +95,10 @@ def tune(
     check_choice(rule, RULES, "rule")
     check_workers(threads, memory, progress)
     sizes = sorted({check_count(size, "k") for size in _several(k, "k")}, reverse=True)
+    if k is not DEFAULT_K and sizes[-1] >= len(y):
+        raise InvalidParameterError(
+            f"k must be below the number of calibration points, {len(y)}, to leave one out, got {sizes[-1]} at least"
+        )
     sizes = [size for size in sizes if size < len(y)]
     kernels = _choices(smoothings, SMOOTHINGS, "smoothings")
     searches = _searches(positions, _choices(scalings, SCALINGS, "scalings"), _several(components, "components"))
@@ -138,13 +142,14 @@ def _searches(
     for number in components:
         if number is not None:
             check_count(number, "components")
-    return [
-        SearchSpace(space, scaling, number)
+    searches = [
+        SearchSpace(space, scaling, None if number is None or number >= table.shape[1] else number)
         for space, table in positions.items()
         for scaling in scalings
         for number in components
-        if (number is None or number < table.shape[1]) and _is_worth_trying(scaling, scalings, table)
+        if _is_worth_trying(scaling, scalings, table)
     ]
+    return list(dict.fromkeys(searches))
 
 
 def _is_worth_trying(scaling: Scaling, scalings: Sequence[Scaling], table: FloatArray) -> bool:
