@@ -213,8 +213,8 @@ def test_cross_fitting_offers_no_space_that_knows_the_responses():
     """Categories encoded by the mean response of their rows: of calibration rows, their own."""
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 100, size=(300, 1)), rng.normal(size=300)
-    encoded = make_pipeline(TargetEncoder(smooth=0.01, random_state=0), Ridge())
-    nested = make_pipeline(make_column_transformer((TargetEncoder(random_state=0), [0])), Ridge())
+    encoded = make_pipeline(TargetEncoder(smooth=0.01), Ridge())
+    nested = make_pipeline(make_column_transformer((TargetEncoder(), [0])), Ridge())
     plain = make_pipeline(StandardScaler(), Ridge())
     for model, offered in ((encoded, False), (nested, False), (plain, True)):
         fitted = nc.RecalibratedRegressor(model, random_state=0).fit(X, y)

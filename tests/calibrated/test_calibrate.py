@@ -127,9 +127,9 @@ def test_a_good_model_is_left_alone():
 @pytest.mark.parametrize("recalibrator", [nc.IsotonicRecalibrator(), nc.LocalRecalibrator(k=50)])
 def test_any_recalibrator_can_be_given(data, recalibrator):
     given = nc.calibrate(TwoLayers(), *data, recalibrator=recalibrator, layer="hidden")
-    assert given.recalibrator is recalibrator
+    assert type(given.recalibrator) is type(recalibrator)
     new = data[0][:7]
-    expected = recalibrator.recalibrate(given.base(new), np.tanh(new[:, [1]]))
+    expected = given.recalibrator.recalibrate(given.base(new), np.tanh(new[:, [1]]))
     np.testing.assert_array_equal(given.predict(new).median(), expected.median())
     assert nc.calibrate(TwoLayers(), *data, recalibrator=recalibrator).layer == "input"
 
