@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from nearcal._arrays import check_count
 from nearcal._errors import InvalidParameterError
 from nearcal._optional import import_extra
@@ -45,6 +47,7 @@ class Workers:
     def run(self, task: Callable[[slice], None], chunks: list[slice]) -> None:
         """Run the task on every chunk; the first error stops the rest and is raised."""
         rows = chunks[-1].stop
+        _keep_freed_memory()
         with self._reporter(rows) as report:
             if self.count() == 1 or len(chunks) == 1:
                 for chunk in chunks:
@@ -80,6 +83,15 @@ class Workers:
                 yield lambda finished: bar.advance(line, finished)
         else:
             yield lambda finished: None
+
+
+def _keep_freed_memory() -> None:
+    """Free a large block once, without touching it.
+
+    glibc hands freed blocks back to the system unless it has seen larger ones come and go: every chunk would pay for
+    its pages anew, which took more than half of the time at d = 1. 32 MB is the most that glibc takes as a hint.
+    """
+    np.empty(2**25 - 2**16, np.uint8)
 
 
 def check_workers(threads: object, memory: object, progress: object) -> None:
