@@ -47,7 +47,7 @@ class Workers:
     def run(self, task: Callable[[slice], None], chunks: list[slice]) -> None:
         """Run the task on every chunk; the first error stops the rest and is raised."""
         rows = chunks[-1].stop
-        _keep_freed_memory()
+        _keep_freed_memory(self.memory // 4)
         with self._reporter(rows) as report:
             if self.count() == 1 or len(chunks) == 1:
                 for chunk in chunks:
@@ -85,13 +85,13 @@ class Workers:
             yield lambda finished: None
 
 
-def _keep_freed_memory() -> None:
+def _keep_freed_memory(most: int) -> None:
     """Free a large block once, without touching it.
 
     glibc hands freed blocks back to the system unless it has seen larger ones come and go: every chunk would pay for
     its pages anew, which took more than half of the time at d = 1. 32 MB is the most that glibc takes as a hint.
     """
-    np.empty(2**25 - 2**16, np.uint8)
+    np.empty(min(2**25 - 2**16, most), np.uint8)
 
 
 def check_workers(threads: object, memory: object, progress: object) -> None:
