@@ -39,6 +39,15 @@ def plot(sweeps, path):
     figure.savefig(path, dpi=150)
 
 
+def describe_threads(results):
+    """Return a Markdown table of what a second thread brings."""
+    lines = ["| n, d, k | speed-up |", "|---|---:|"]
+    for row in results["rows"]:
+        case = f"{row['n']:.0e}, {row['d']}, {row['k']}".replace("e+0", "e")
+        lines.append(f"| {case} | {row['speed-up']:.2f} |")
+    return "\n".join([*lines, f"| plain arithmetic | {results['plain arithmetic']:.2f} |"])
+
+
 def describe_footprint(results):
     """Return a Markdown list of the footprint."""
     lines = []
@@ -118,6 +127,10 @@ def main():
         update_readme(readme_table(engine["one thread, processor time"]))
         plot(engine["sweeps"], RESULTS / "cost.png")
         parts += ["## Cost against n, d and k", "![cost](cost.png)"]
+    threads = load("threads")
+    if threads:
+        title = f"## Throughput with {threads['cores']} threads relative to one, best of {threads['rounds']} rounds"
+        parts += [title, describe_threads(threads)]
     roofline = load("roofline")
     if roofline:
         parts += ["## Roofline in high dimension", describe_roofline(roofline)]
