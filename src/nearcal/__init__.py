@@ -54,7 +54,7 @@ from nearcal.recalibration import (
 if TYPE_CHECKING:
     from nearcal import adapters, datasets, diagnostics, plots, scores
     from nearcal.adapters import adapt
-    from nearcal.calibrated import CalibratedModel, calibrate
+    from nearcal.calibrated import CalibratedModel, Recalibration, calibrate
     from nearcal.estimator import RecalibratedRegressor
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.persistence import load, save
@@ -90,6 +90,7 @@ __all__ = [
     "Quantiles",
     "Recalibrated",
     "RecalibratedRegressor",
+    "Recalibration",
     "Reliability",
     "Samples",
     "ScipyDistribution",
@@ -121,6 +122,7 @@ _LAZY = {
     "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
     "RecalibratedRegressor": "nearcal.estimator",
+    "Recalibration": "nearcal.calibrated",
     "Tuning": "nearcal.tuning",
     "adapt": "nearcal.adapters",
     "adapters": "nearcal",

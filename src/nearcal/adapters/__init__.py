@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from nearcal.adapters._adapt import adapt, adapter_class, adapter_names
+from nearcal.adapters._columns import ColumnsModel
 from nearcal.adapters._heads import DistributionHead, FunctionHead, Head, NormalHead, PointHead, QuantileHead
 from nearcal.adapters._protocol import ModelAdapter
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from nearcal.adapters._xgboost import XGBoostModel
 
 __all__ = [
+    "ColumnsModel",
     "DistributionHead",
     "FunctionHead",
     "Head",

@@ -170,6 +170,18 @@ def guess_head(output: Any, response: str) -> Head:
     )
 
 
+def learnt_head(head: Head | None) -> Head | None:
+    """Return what is saved of a fitted head: a point prediction with its σ; None for one that learns nothing."""
+    if isinstance(head, PointHead) or head is None:
+        return head
+    if type(head).fit is not Head.fit:
+        raise InvalidInputError(
+            "head must be one of nearcal, or learn nothing from the calibration set, for the model to be saved, got "
+            f"{type(head).__name__}"
+        )
+    return None
+
+
 def _columns(output: Any) -> FloatArray:
     """Return the output as a table (n, c)."""
     if isinstance(output, Distribution):

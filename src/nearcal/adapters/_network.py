@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nearcal._arrays import FloatArray, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.adapters._dropout import Thinning
-from nearcal.adapters._heads import Head, HeadLike, PointHead, choose_head, guess_head
+from nearcal.adapters._heads import Head, HeadLike, PointHead, choose_head, guess_head, learnt_head
 from nearcal.adapters._inputs import Inputs, join, positions, require_rows
 from nearcal.adapters._protocol import ModelAdapter
 from nearcal.distributions import Distribution, Mixture, Samples
@@ -125,6 +125,22 @@ class NetworkModel(ModelAdapter):
             for head, output in zip(self._given_heads(outputs), outputs, strict=True)
         )
         twin._layers = _common([self._trace(network, inputs) for network in self.networks])
+        return twin
+
+    def learnt(self) -> dict[str, Any]:
+        """Return what ``prepared`` has learnt: the heads of all networks, and the layers in order."""
+        return {"heads": tuple(learnt_head(head) for head in self._heads or ()), "layers": self._layers}
+
+    def with_learnt(self, learnt: Mapping[str, Any]) -> Self:
+        """Return the model with what :meth:`learnt` has told."""
+        heads = learnt["heads"]
+        if len(heads) not in (0, len(self.networks)):
+            raise InvalidInputError(
+                f"model must be an ensemble of {len(heads)} networks as when it was saved, got {len(self.networks)}"
+            )
+        twin = copy.copy(self)
+        twin._heads = None if None in heads else heads or None
+        twin._layers = learnt["layers"]
         return twin
 
     def __repr__(self) -> str:

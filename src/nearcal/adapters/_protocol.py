@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from nearcal._arrays import FloatArray
-from nearcal._errors import InvalidParameterError
+from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
 
 
@@ -33,6 +33,24 @@ class ModelAdapter(ABC):
 
         A network trained on squared error, for instance, takes its standard deviation from calibration residuals.
         """
+        return self
+
+    def learnt(self) -> dict[str, Any]:
+        """Return what :meth:`prepared` has learnt, in numbers, strings, and tuples and dictionaries of them.
+
+        This is what :func:`nearcal.save` keeps of the model. A subclass with a ``prepared`` of its own that wants to be
+        saved defines this method, and :meth:`with_learnt`.
+        """
+        if type(self).prepared is not ModelAdapter.prepared:
+            kind = type(self).__name__
+            raise InvalidInputError(
+                f"{kind} must say what prepared() has learnt, to be saved: define {kind}.learnt(), which returns "
+                f"numbers and strings by name, and {kind}.with_learnt(learnt), which returns the model with them again"
+            )
+        return {}
+
+    def with_learnt(self, learnt: Mapping[str, Any]) -> Self:
+        """Return the model with what :meth:`learnt` has told, as after :meth:`prepared`."""
         return self
 
     def run(self, X: Any, layers: Sequence[str]) -> tuple[Distribution, Mapping[str, FloatArray]]:

@@ -8,7 +8,16 @@ from typing import Any, Self
 from nearcal._arrays import FloatArray, as_float_array, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.adapters._anatomy import Anatomy, as_numbers, take_apart, take_apart_levels
-from nearcal.adapters._heads import HEADS, RESPONSES, DistributionHead, Head, HeadLike, choose_head, guess_head
+from nearcal.adapters._heads import (
+    HEADS,
+    RESPONSES,
+    DistributionHead,
+    Head,
+    HeadLike,
+    choose_head,
+    guess_head,
+    learnt_head,
+)
 from nearcal.adapters._protocol import ModelAdapter
 from nearcal.distributions import Distribution
 
@@ -67,6 +76,17 @@ class RegressorModel(ModelAdapter):
         result._fitted_head = self._resolved_head(output).fit(output, y_cal)
         may_have_gaps = {"input", "transformed"} & set(self._spaces)
         result._gaps = frozenset(layer for layer in may_have_gaps if not self._has_numbers(X_cal, layer))
+        return result
+
+    def learnt(self) -> dict[str, Any]:
+        """Return what ``prepared`` has learnt: the head, and spaces that are not offered."""
+        return {"head": learnt_head(self._fitted_head), "gaps": tuple(sorted(self._gaps))}
+
+    def with_learnt(self, learnt: Mapping[str, Any]) -> Self:
+        """Return the model with what :meth:`learnt` has told."""
+        result = copy.copy(self)
+        result._fitted_head = learnt["head"]
+        result._gaps = frozenset(learnt["gaps"])
         return result
 
     def _has_numbers(self, X: Any, layer: str) -> bool:

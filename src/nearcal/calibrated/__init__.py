@@ -1,6 +1,6 @@
 """Calibrated models: a trained model in, recalibrated predictive distributions out."""
 
 from nearcal.calibrated._calibrate import calibrate
-from nearcal.calibrated._model import CalibratedModel
+from nearcal.calibrated._model import CalibratedModel, Recalibration
 
-__all__ = ["CalibratedModel", "calibrate"]
+__all__ = ["CalibratedModel", "Recalibration", "calibrate"]

@@ -1,10 +1,11 @@
-"""A model together with what was learnt from its errors."""
+"""A model together with what was learnt from its errors, and the latter alone."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nearcal._arrays import FloatArray
-from nearcal.adapters import ModelAdapter
+from nearcal.adapters import ColumnsModel, ModelAdapter, adapt
 from nearcal.distributions import Distribution
 from nearcal.recalibration import Recalibrated, Reliability
 from nearcal.recalibration._reliability import unknown_reliability
@@ -116,6 +117,70 @@ class CalibratedModel:
             return out.reliability(false_alarm)
         return unknown_reliability(len(out), false_alarm)
 
+    @property
+    def recalibration(self) -> "Recalibration":
+        """All but the model: what :func:`nearcal.save` keeps."""
+        learnt = self.model.learnt()
+        return Recalibration(self.recalibrator, self.layer, self.reason, self.tuning, learnt, repr(self.model))
+
+    def _to_artefact(self) -> "CalibratedModel | Recalibration":
+        # a model of columns is names and numbers; any other is saved by its own framework
+        return self if isinstance(self.model, ColumnsModel) else self.recalibration
+
     def __repr__(self) -> str:
         where = "" if self.layer is None else f" in layer {self.layer!r}"
         return f"CalibratedModel of {self.model!r}\n{self.recalibrator!r}{where}\n{self.reason}"
+
+
+@dataclass(frozen=True, repr=False)
+class Recalibration:
+    """What a calibrated model has learnt, without the model: what :func:`nearcal.load` returns of a saved one.
+
+    Attributes
+    ----------
+    recalibrator, layer, reason, tuning
+        As in :class:`CalibratedModel`.
+    learnt : dict
+        What the model as nearcal sees it took from the calibration set, such as the standard deviation of a point
+        prediction.
+    model : str
+        What the model was, in words.
+    """
+
+    recalibrator: AnyRecalibrator
+    layer: str | None
+    reason: str
+    tuning: Tuning | None
+    learnt: Mapping[str, Any]
+    model: str
+
+    def attach(self, model: Any, **adapter_options: Any) -> CalibratedModel:
+        """Return the calibrated model, joined again from the model and this.
+
+        Parameters
+        ----------
+        model : ModelAdapter, or a model that nearcal can adapt
+            The model that was calibrated, as its own framework loads it: predictions are then the same to the last
+            bit. Another model, even one retrained, makes other errors and asks for a new calibration.
+        **adapter_options
+            Those given to :func:`nearcal.calibrate`, such as the head of a network.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, numpy as np, nearcal as nc
+        >>> from sklearn.linear_model import LinearRegression
+        >>> rng = np.random.default_rng(1)
+        >>> X = rng.uniform(1, 3, size=(600, 1))
+        >>> y = rng.normal(X[:, 0], X[:, 0])
+        >>> line = LinearRegression().fit(X[:300], y[:300])
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "line.nearcal"
+        >>> nc.save(nc.calibrate(line, X[300:], y[300:]), path)
+        >>> nc.load(path).attach(line).predict([[1.1], [2.9]]).std().round()
+        array([1., 3.])
+        """
+        adapter = adapt(model, **adapter_options).with_learnt(self.learnt)
+        return CalibratedModel(adapter, self.recalibrator, self.layer, self.reason, self.tuning)
+
+    def __repr__(self) -> str:
+        where = "" if self.layer is None else f" in layer {self.layer!r}"
+        return f"Recalibration for {self.model}\n{self.recalibrator!r}{where}\n{self.reason}"

@@ -1,4 +1,7 @@
-"""Fitted recalibrators in files: one safetensors file each, written atomically, memory-mapped when loaded."""
+"""Fitted recalibrators, and what calibrated models have learnt, in files.
+
+One safetensors file each, written atomically, memory-mapped when loaded.
+"""
 
 from nearcal.persistence._artefact import Artefact, load, read, save
 

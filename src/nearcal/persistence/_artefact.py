@@ -1,4 +1,4 @@
-"""Save and load fitted recalibrators."""
+"""Save and load fitted recalibrators, and what calibrated models have learnt."""
 
 import os
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Artefact:
 
 
 def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
-    """Save a fitted recalibrator.
+    """Save a fitted recalibrator, or what a calibrated model has learnt.
 
     The file is one safetensors file: arrays, and a manifest with the class, its parameters, the version of nearcal and
     checksums. There is no code in it. It takes the place of an older file at once when it is complete: a crash leaves
@@ -41,13 +41,16 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
 
     Parameters
     ----------
-    obj : recalibrator
-        Fitted. A progress function and a random generator among its parameters are not saved, and come back as the
-        defaults: they play no part in what was learnt.
+    obj : recalibrator or CalibratedModel
+        Fitted. Of a :class:`nearcal.CalibratedModel` all but the model is saved, which its own framework saves; a model
+        of columns (:class:`nearcal.adapters.ColumnsModel`) is saved with it. A progress function and a
+        random generator among parameters are not saved, and come back as the defaults: they play no part in what was
+        learnt.
     path : str or path-like
         Where to; the directory must exist.
     tuning : str, Table, or dict, list or tuple of such, optional
-        How the recalibrator was chosen, to be kept with it; see :func:`nearcal.persistence.read`.
+        How a recalibrator was chosen, to be kept with it (a calibrated model knows); see
+        :func:`nearcal.persistence.read`.
 
     Raises
     ------
@@ -69,9 +72,10 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
     >>> nc.load(path)
     LocalRecalibrator(k=50)
     """
-    require_savable(obj)
+    part = obj._to_artefact() if hasattr(type(obj), "_to_artefact") else obj
+    require_savable(part)
     encoder = Encoder()
-    content = encoder.encode(obj, type(obj).__name__)
+    content = encoder.encode(part, type(part).__name__)
     manifest = {
         "nearcal": __version__,
         "content": content,
@@ -83,7 +87,10 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
 
 
 def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
-    """Load what :func:`save` has saved: a recalibrator whose results are the same to the last bit.
+    """Load what :func:`save` has saved; its results are the same to the last bit.
+
+    Of a calibrated model this is a :class:`nearcal.Recalibration`, whose ``attach(model)`` joins it with the model
+    again.
 
     Arrays are mapped into memory: they are read when used, and shared by all processes that load the same file.
 

@@ -19,14 +19,18 @@ _RECALIBRATORS = (
 )
 _PARTS = {
     "BlockedBrute": "nearcal.neighbors._exact",
+    "CalibratedModel": "nearcal.calibrated",
     "Calibration": "nearcal.recalibration._local_sample",
     "CalibrationPoints": "nearcal.recalibration._reliability",
     "Candidate": "nearcal.tuning",
+    "ColumnsModel": "nearcal.adapters",
     "FaissIndex": "nearcal.neighbors._faiss",
     "KDTreeIndex": "nearcal.neighbors._kdtree",
     "LeafBoxes": "nearcal.neighbors._exact",
+    "PointHead": "nearcal.adapters",
     "Polish": "nearcal.recalibration._polish",
     "QuantileNetwork": "nearcal.recalibration._quantile_net_training",
+    "Recalibration": "nearcal.calibrated",
     "ScoreMap": "nearcal.recalibration._score_map",
     "SortedLine": "nearcal.neighbors._exact",
     "SpaceMap": "nearcal.scaling",
@@ -70,7 +74,8 @@ def require_savable(obj: Any) -> None:
     kind = type(obj).__name__
     reason = f"; {_REASONS[kind]}" if kind in _REASONS else ""
     raise InvalidInputError(
-        f"obj must be a fitted recalibrator of one of the classes {', '.join(_RECALIBRATORS)}, got {kind}{reason}"
+        f"obj must be a fitted recalibrator of one of the classes {', '.join(_RECALIBRATORS)}, or a CalibratedModel, "
+        f"got {kind}{reason}"
     )
 
 

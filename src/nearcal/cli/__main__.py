@@ -1,0 +1,5 @@
+"""``python -m nearcal.cli`` is the command ``nearcal``."""
+
+from nearcal.cli import main
+
+main()

@@ -1,0 +1,122 @@
+"""The commands put together, and what happens when something goes wrong."""
+
+import inspect
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from nearcal._errors import NearcalError
+from nearcal._version import __version__
+from nearcal.cli import _demo, _evaluate, _fit, _inspect, _predict, _report, _reproduce
+from nearcal.cli._mistakes import Mistake, did_you_mean
+
+COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
+    "fit": (_fit.fit, _fit.EXAMPLES),
+    "predict": (_predict.predict, _predict.EXAMPLES),
+    "evaluate": (_evaluate.evaluate, _evaluate.EXAMPLES),
+    "report": (_report.report, _report.EXAMPLES),
+    "inspect": (_inspect.inspect, _inspect.EXAMPLES),
+    "reproduce": (_reproduce.reproduce, _reproduce.EXAMPLES),
+    "demo": (_demo.demo, _demo.EXAMPLES),
+}
+MISTAKEN, INTERRUPTED = 2, 130
+_START = r"""
+nearcal fit calibration.parquet -o model.nearcal --y price \
+    --family normal --param loc=mu --param scale=sigma --space 'h*'
+nearcal predict model.nearcal new.parquet -o out.parquet --coverage 0.9
+nearcal evaluate model.nearcal test.parquet
+"""
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        print(f"nearcal {__version__}")
+        raise typer.Exit
+
+
+def _describe(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Make predictive distributions trustworthy where they are used.
+
+    Works on tables of predictions in Parquet, CSV and Arrow files, from any language.
+    """
+
+
+def _help(function: Callable[..., None], examples: str) -> str:
+    """Return the help of a command; a paragraph that begins with a backspace keeps its lines."""
+    paragraphs = [" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n")]
+    return "\n\n".join([*paragraphs, "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples.split("\n")[1:-1])])
+
+
+def _build() -> typer.Typer:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.callback(help=_help(_describe, _START))(_describe)
+    for name, (function, examples) in COMMANDS.items():
+        app.command(name, help=_help(function, examples))(function)
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return the exit code; what the user got wrong is told in one line on stderr."""
+    try:
+        outcome = _build()(list(arguments) or ["--help"], prog_name="nearcal", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        print("nearcal: interrupted; nothing was written", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (Mistake, NearcalError, OSError) as error:
+        return _complain(_as_mistake(error), arguments)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's own have it, wherever its version keeps their classes
+            raise
+        return _complain(_as_misuse(error, arguments), arguments)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def stop_when_terminated() -> None:
+    """Make a request to terminate an interruption, so that files begun are removed."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+def _as_mistake(error: Exception) -> Mistake:
+    if isinstance(error, Mistake):
+        return error
+    if isinstance(error, OSError) and not isinstance(error, NearcalError) and error.strerror:
+        return Mistake(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
+    return Mistake(str(error))
+
+
+def _as_misuse(error: Any, arguments: Sequence[str]) -> Mistake:
+    """Return a wrong use of commands and options as a mistake, with what was probably meant."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if command := re.match(r"No such command '(.*?)'", message):
+        return Mistake(f"there is no command {command[1]!r}", did_you_mean(command[1], COMMANDS))
+    if option := re.match(r"No such option:? '?(--?[\w-]*)", message):
+        known = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
+        return Mistake(f"there is no option {option[1]}", did_you_mean(option[1], known))
+    name = next((argument for argument in arguments if argument in COMMANDS), "")
+    return Mistake(message, f"see nearcal {name} --help" if name else "see nearcal --help")
+
+
+def _complain(mistake: Mistake, arguments: Sequence[str]) -> int:
+    message, suggestion = (" ".join(text.split()) for text in (mistake.message, mistake.suggestion))
+    if "--json" in arguments:
+        print(json.dumps({"error": message, "suggestion": suggestion}, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(f"nearcal: {message}" + (f"; {suggestion}" if suggestion else ""), file=sys.stderr)
+    return MISTAKEN

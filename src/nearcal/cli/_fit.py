@@ -1,0 +1,203 @@
+"""``nearcal fit``: learn from the predictions and responses of a calibration set."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nearcal._version import __version__
+from nearcal.calibrated import CalibratedModel, calibrate
+from nearcal.calibrated._model import AnyRecalibrator
+from nearcal.cli._console import print_json, progress_bar, remark
+from nearcal.cli._mapping import PARAMETRIC, map_columns
+from nearcal.cli._mistakes import Mistake, check_word
+from nearcal.cli._numbers import read_all
+from nearcal.cli._tables import FORMATS, open_table
+from nearcal.persistence import save
+from nearcal.recalibration import (
+    ConformalRecalibrator,
+    GlobalRecalibrator,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    KNNRegressor,
+    LocalRecalibrator,
+    VarianceScaling,
+)
+from nearcal.recalibration._local_sample import QuantileRule
+from nearcal.scaling import SCALINGS
+from nearcal.smoothing import SMOOTHINGS
+
+_RULE: QuantileRule = "predictive"  # as calibrate does
+_OF_ALL_ROWS: dict[str, Callable[[], AnyRecalibrator]] = {
+    "global": lambda: GlobalRecalibrator(quantile_rule=_RULE),
+    "isotonic": IsotonicRecalibrator,
+    "conformal": ConformalRecalibrator,
+    "variance-scaling": VarianceScaling,
+    "none": IdentityRecalibrator,
+}
+_OF_NEIGHBOURS = ("local", "knn")
+METHODS = ("auto", *_OF_NEIGHBOURS, *_OF_ALL_ROWS)
+
+
+EXAMPLES = r"""
+nearcal fit calibration.parquet -o model.nearcal --y price \
+    --family normal --param loc=mu --param scale=sigma --space 'h*'
+nearcal fit calibration.csv -o model.nearcal --y price --quantile 'q*' --space carat,depth
+nearcal fit calibration.arrow -o model.nearcal --y price --samples 'draw_*' --space 'x*' --k 500
+nearcal fit calibration.csv -o model.nearcal --y price \
+    --family gamma --param shape=2.5 --param mean=mu --method isotonic
+"""
+
+
+def fit(
+    calibration: Annotated[Path, typer.Argument(help="Table of a calibration set: .parquet, .csv, .arrow …")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to save the model.")],
+    y: Annotated[str, typer.Option("--y", help="Column of what was observed.")],
+    family: Annotated[str | None, typer.Option(help=f"What is predicted: {', '.join(PARAMETRIC)}.")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the family, NAME=COLUMN or NAME=NUMBER.")
+    ] = None,
+    quantile: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A predicted quantile, LEVEL=COLUMN, or a glob of columns named by their level, q05 q50 q95."
+        ),
+    ] = None,
+    samples: Annotated[list[str] | None, typer.Option(help="Columns of predicted draws; globs.")] = None,
+    space: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns in which near means similar; globs. Several spaces to choose among: NAME=GLOB."),
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help=f"{', '.join(METHODS)}; without it auto, or local if --k or --radius is given.")
+    ] = None,
+    k: Annotated[str, typer.Option(help="Number of neighbours; auto chooses by leave-one-out.")] = "auto",
+    radius: Annotated[float | None, typer.Option(help="All neighbours within this distance, instead of --k.")] = None,
+    smoothing: Annotated[
+        str, typer.Option(help=f"{', '.join(SMOOTHINGS)}; auto chooses, or with --k is epanechnikov.")
+    ] = "auto",
+    scaling: Annotated[
+        str, typer.Option(help=f"{', '.join(SCALINGS)}; auto chooses, or with --k is standard.")
+    ] = "auto",
+    skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Learn how wrong predictions are, and where, from a table of predictions and what was observed.
+
+    The table needs rows that the model was not trained on. Everything that is not given is chosen by the leave-one-out
+    CRPS of these rows; predictions that need no recalibration are left alone.
+    """
+    if output.suffix.lower() in FORMATS:
+        raise Mistake(
+            f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
+        )
+    settings = _settings(method, k, radius, smoothing, scaling)
+    file = open_table(calibration)
+    model = map_columns(
+        file,
+        family=family,
+        params=param or [],
+        quantiles=quantile or [],
+        samples=samples or [],
+        space=space or [],
+        response=y,
+    )
+    if settings["method"] in ("auto", *_OF_NEIGHBOURS) and not model.spaces:
+        raise Mistake(
+            "--space is missing: the columns in which near means similar",
+            "for example --space 'x*', or --method isotonic, which asks for none",
+        )
+    if settings["method"] in _OF_NEIGHBOURS and len(model.spaces) > 1:
+        raise Mistake(
+            f"--method {settings['method']} looks in one space, got {', '.join(model.spaces)}",
+            "leave out --k, --radius and --method to have the space chosen",
+        )
+    needed = dict.fromkeys([y, *model.columns(), *(name for names in model.spaces.values() for name in names)])
+    table, _, findings = read_all(file, list(needed), positive=model.positive_columns(), skip_missing=skip_missing)
+    if findings.incomplete:
+        remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")
+    _check_k(settings["k"], len(table[y]))
+    with progress_bar("choosing", None) as report:
+        calibrated = _calibrate(model, table, table[y], settings, report)
+    save(calibrated, output)
+    _announce(calibrated, output, len(table[y]), findings.incomplete, as_json)
+
+
+def _settings(method: str | None, k: str, radius: float | None, smoothing: str, scaling: str) -> dict[str, Any]:
+    """Return the settings, checked for what they are and for whether they go together."""
+    check_word(smoothing, ("auto", *SMOOTHINGS), "--smoothing")
+    check_word(scaling, ("auto", *SCALINGS), "--scaling")
+    number = None if k == "auto" else _as_count(k)
+    if number is not None and radius is not None:
+        raise Mistake("--k and --radius are both given", "give one of them")
+    if radius is not None and not 0 < radius < float("inf"):
+        raise Mistake(f"--radius must be positive, got {radius:g}", "give a distance in the scaled space")
+    is_given = number is not None or radius is not None
+    chosen = check_word(method or ("local" if is_given else "auto"), METHODS, "--method")
+    if chosen in _OF_NEIGHBOURS and not is_given:
+        raise Mistake(f"--method {chosen} needs --k or --radius", "leave out --method to have it chosen")
+    if chosen == "auto" and is_given:
+        raise Mistake("--method auto chooses k itself", "leave out --method, or --k and --radius")
+    if chosen in _OF_ALL_ROWS:
+        options = {"--k": number, "--radius": radius, "--smoothing": smoothing, "--scaling": scaling}
+        idle = [option for option, value in options.items() if value not in (None, "auto")]
+        if idle:
+            raise Mistake(f"--method {chosen} has no use for {idle[0]}", "leave it out, or take --method local")
+    return {"method": chosen, "k": number, "radius": radius, "smoothing": smoothing, "scaling": scaling}
+
+
+def _as_count(k: str) -> int:
+    try:
+        number = int(k)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise Mistake(f"--k must be a whole number above 0 or auto, got {k!r}", "for example --k 500")
+    return number
+
+
+def _check_k(k: int | None, rows: int) -> None:
+    if k is not None and k > rows:
+        raise Mistake(
+            f"--k must be at most the number of rows, {rows}, got {k}", "take fewer, or --method global for all of them"
+        )
+
+
+def _calibrate(model: Any, table: Any, y: Any, settings: dict[str, Any], report: Any) -> CalibratedModel:
+    smoothing, scaling = settings["smoothing"], settings["scaling"]
+    if settings["method"] == "auto":
+        return calibrate(model, table, y, smoothing=smoothing, scaling=scaling, progress=report)
+    if settings["method"] in _OF_ALL_ROWS:
+        recalibrator = _OF_ALL_ROWS[settings["method"]]()
+        dist = model.distribution(table)
+        return CalibratedModel(model, recalibrator.fit(dist, y, None), None, "The method was given.")
+    local = KNNRegressor if settings["method"] == "knn" else LocalRecalibrator
+    recalibrator = local(
+        settings["k"],
+        settings["radius"],
+        "epanechnikov" if smoothing == "auto" else smoothing,
+        scaling="standard" if scaling == "auto" else scaling,
+        quantile_rule=_RULE,
+        polish=settings["method"] == "local",
+        progress=report,
+    )
+    return calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
+
+
+def _announce(calibrated: CalibratedModel, output: Path, rows: int, left_out: int, as_json: bool) -> None:
+    recalibrator = repr(calibrated.recalibrator)
+    if as_json:
+        print_json(
+            {
+                "model": str(output),
+                "rows": rows,
+                "rows_left_out": left_out,
+                "recalibrator": recalibrator,
+                "space": calibrated.layer,
+                "reason": calibrated.reason,
+                "version": __version__,
+            }
+        )
+        return
+    print(f"{recalibrator}, learnt from {rows} rows\n{calibrated.reason}\nSaved {output}")

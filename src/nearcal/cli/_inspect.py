@@ -1,0 +1,81 @@
+"""``nearcal inspect``: what a saved file holds, and how it came about."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nearcal.adapters import ColumnsModel
+from nearcal.calibrated import CalibratedModel, Recalibration
+from nearcal.cli._console import print_json
+from nearcal.cli._model import load_artefact
+from nearcal.persistence import Artefact
+from nearcal.tuning import Tuning
+
+EXAMPLES = """
+nearcal inspect model.nearcal
+nearcal inspect model.nearcal --json
+"""
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="File written by nearcal fit, or by nearcal.save.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Tell what a saved model is: its method and settings, its columns, and the evidence they were chosen by."""
+    artefact = load_artefact(model)
+    facts = _facts(model, artefact)
+    tuning = _tuning(artefact)
+    if as_json:
+        print_json(facts | {"tuning": _as_plain(tuning)})
+        return
+    width = max(len(name) for name in facts)
+    for name, value in facts.items():
+        if value is not None:
+            print(f"{name.ljust(width)}  {_in_words(value)}")
+    if tuning is not None:
+        print(f"\n{tuning}")
+
+
+def _facts(path: Path, artefact: Artefact) -> dict[str, Any]:
+    content = artefact.content
+    is_model = isinstance(content, CalibratedModel | Recalibration)
+    recalibrator: Any = content.recalibrator if is_model else content
+    facts: dict[str, Any] = {"file": str(path), "bytes": path.stat().st_size, "version": artefact.version}
+    if is_model:
+        facts |= _facts_of_model(content.model) | {"space": content.layer, "reason": content.reason}
+    return facts | {
+        "class": type(recalibrator).__name__,
+        "calibration_points": recalibrator.n_cal_,
+        "dimensions": getattr(recalibrator, "n_features_in_", None),
+        "settings": {name: value for name, value in recalibrator.get_params().items() if name != "progress"},
+    }
+
+
+def _facts_of_model(model: Any) -> dict[str, Any]:
+    if not isinstance(model, ColumnsModel):
+        return {"model": str(model)}
+    return {
+        "family": model.family,
+        "parameters": dict(model.parameters),
+        "spaces": dict(model.spaces),
+        "response": model.response,
+    }
+
+
+def _tuning(artefact: Artefact) -> Any:
+    return getattr(artefact.content, "tuning", None) if artefact.tuning is None else artefact.tuning
+
+
+def _as_plain(tuning: Any) -> Any:
+    if isinstance(tuning, Tuning):
+        return list(tuning.table)
+    return None if tuning is None else str(tuning)
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_in_words(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return "[" + " ".join(map(str, value)) + "]"
+    return str(value)

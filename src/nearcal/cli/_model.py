@@ -1,0 +1,25 @@
+"""The file that ``nearcal fit`` writes and the other commands read."""
+
+from pathlib import Path
+
+from nearcal.adapters import ColumnsModel
+from nearcal.calibrated import CalibratedModel
+from nearcal.cli._mistakes import Mistake, require_file
+from nearcal.persistence import Artefact, read
+
+
+def load_artefact(path: Path) -> Artefact:
+    """Load any file that ``nearcal.save`` wrote."""
+    require_file(path, "nearcal fit writes one")
+    return read(path)
+
+
+def load_model(path: Path) -> tuple[CalibratedModel, ColumnsModel]:
+    """Load what ``nearcal fit`` wrote: the calibrated model, and its columns."""
+    content = load_artefact(path).content
+    if isinstance(content, CalibratedModel) and isinstance(content.model, ColumnsModel):
+        return content, content.model
+    raise Mistake(
+        f"{path} holds a {type(content).__name__} saved from Python, which does not say what columns it takes",
+        "make a model with nearcal fit, or use nearcal.load in Python",
+    )

@@ -1,0 +1,191 @@
+"""``nearcal predict``: recalibrated predictions of new rows, however many there are."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+
+from nearcal._errors import NearcalError
+from nearcal.calibrated import CalibratedModel
+from nearcal.cli._console import print_json, progress_bar, remark
+from nearcal.cli._mapping import match_columns
+from nearcal.cli._mistakes import Mistake, check_share
+from nearcal.cli._model import load_model
+from nearcal.cli._numbers import Rows, check_all, iterate
+from nearcal.cli._output import writing
+from nearcal.cli._tables import check_format, open_table
+from nearcal.distributions import Distribution
+from nearcal.distributions._base import interval_levels
+from nearcal.recalibration import Recalibrated, Reliability
+from nearcal.recalibration._reliability import unknown_reliability
+
+_JUDGED = ("effective_size", "radius", "p_value", "out_of_distribution")
+
+EXAMPLES = """
+nearcal predict model.nearcal new.parquet -o out.parquet
+nearcal predict model.nearcal new.csv -o out.csv --keep id --coverage 0.9 --coverage 0.95
+nearcal predict model.nearcal new.parquet -o out.arrow --quantiles 0.1,0.5,0.9 --no-mean --no-std
+nearcal predict model.nearcal new.parquet -o out.parquet --reliability
+"""
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model made by nearcal fit.")],
+    new: Annotated[Path, typer.Argument(help="Table of new rows: .parquet, .csv, .arrow …")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format.")],
+    coverage: Annotated[list[float] | None, typer.Option(help="Coverage of an interval; may be repeated.")] = None,
+    quantiles: Annotated[list[str] | None, typer.Option(help="Levels of quantiles, 0.1,0.5,0.9.")] = None,
+    mean: Annotated[bool, typer.Option(help="Whether to write the mean.")] = True,
+    std: Annotated[bool, typer.Option(help="Whether to write the standard deviation.")] = True,
+    reliability: Annotated[
+        bool, typer.Option("--reliability", help="Write effective_size, radius, p_value and out_of_distribution.")
+    ] = False,
+    false_alarm: Annotated[float, typer.Option(help="Share of usual rows that may be flagged.")] = 0.01,
+    keep: Annotated[list[str] | None, typer.Option(help="Columns to copy, such as an id; globs.")] = None,
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Leave predictions of rows with missing values empty.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Write the recalibrated predictions of new rows.
+
+    The table is read and written in batches: memory does not grow with its rows. The output appears under its name
+    when it is complete. Columns are mean, std, lower_90 and upper_90 for a coverage of 0.9, and q5 for the quantile of
+    level 0.05.
+    """
+    begin = perf_counter()
+    check_format(output)
+    check_share(false_alarm, "--false-alarm")
+    levels = list(dict.fromkeys(level for text in quantiles or [] for level in _as_levels(text)))
+    coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]
+    wanted = Wanted(mean, std, coverages, levels, false_alarm if reliability else None)
+    calibrated, columns = load_model(model)
+    file = open_table(new)
+    needed = columns.columns(calibrated.layer)
+    file.require(needed, asked_by=f"{model} takes")
+    kept = match_columns(file, keep or [], "--keep")
+    _check_clashes(kept, wanted)
+    if output.exists() and output.samefile(new):
+        raise Mistake(f"--output {output} is the table to be read", "choose another name")
+    with writing(output) as write:
+        with progress_bar("checking", file.rows) as report:
+            findings = check_all(file, needed, columns.positive_columns(), skip_missing, report)
+        with progress_bar("predicting", findings.rows) as report:
+            for rows in iterate(file, needed, kept):
+                write(_predict_rows(calibrated, rows, wanted, file.path))
+                report(rows.start + len(rows.whole), None)
+    seconds = perf_counter() - begin
+    if as_json:
+        print_json(
+            {
+                "output": str(output),
+                "rows": findings.rows,
+                "rows_left_empty": findings.incomplete,
+                "columns": [*kept, *wanted.names()],
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    if findings.incomplete:
+        remark(f"left {findings.incomplete} rows with missing values empty")
+    print(f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to write of every row; ``false_alarm`` is None where reliability was not asked for."""
+
+    mean: bool
+    std: bool
+    coverages: list[float]
+    levels: list[float]
+    false_alarm: float | None
+
+    def names(self) -> list[str]:
+        """Return the names of the columns."""
+        moments = [name for name, is_wanted in (("mean", self.mean), ("std", self.std)) if is_wanted]
+        ends = [f"{end}_{_percent(value)}" for value in self.coverages for end in ("lower", "upper")]
+        judged = () if self.false_alarm is None else _JUDGED
+        return [*moments, *ends, *(f"q{_percent(level)}" for level in self.levels), *judged]
+
+    def of(self, dist: Distribution) -> dict[str, Any]:
+        """Compute the columns of some rows."""
+        values: list[Any] = self._summary(dist) if isinstance(dist, Recalibrated) else self._one_by_one(dist)
+        if self.false_alarm is not None:
+            table = _judge(dist, self.false_alarm)
+            values += [table[name] for name in _JUDGED]
+        return dict(zip(self.names(), values, strict=True))
+
+    def _summary(self, dist: Recalibrated) -> list[Any]:
+        """Compute all statistics in one pass over the neighbourhoods."""
+        ends = [level for value in self.coverages for level in interval_levels(value)]
+        found = dist.summary(p=[*ends, *self.levels])
+        moments = [column for column, is_wanted in ((found.mean, self.mean), (found.std, self.std)) if is_wanted]
+        return [*moments, *found.quantiles.T]
+
+    def _one_by_one(self, dist: Distribution) -> list[Any]:
+        """Ask for every statistic: an interval need not be two quantiles, as in conformal prediction."""
+        moments = [get() for get, is_wanted in ((dist.mean, self.mean), (dist.std, self.std)) if is_wanted]
+        ends = [end for value in self.coverages for end in dist.interval(value)]
+        return [*moments, *ends, *(dist.ppf(level) for level in self.levels)]
+
+
+def _judge(dist: Distribution, false_alarm: float) -> Reliability:
+    if isinstance(dist, Recalibrated):
+        return dist.reliability(false_alarm)
+    return unknown_reliability(len(dist), false_alarm)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.10g}"
+
+
+def _as_levels(text: str) -> list[float]:
+    levels = []
+    for part in text.split(","):
+        try:
+            levels.append(float(part))
+        except ValueError:
+            raise Mistake(f"--quantiles must be numbers between commas, got {text!r}", "such as 0.1,0.5,0.9") from None
+    return [check_share(level, "--quantiles") for level in levels]
+
+
+def _check_clashes(kept: tuple[str, ...], wanted: Wanted) -> None:
+    names = wanted.names()
+    if not names:
+        raise Mistake("nothing to predict: --no-mean and --no-std, no --coverage and no --quantiles", "ask for one")
+    for name in kept:
+        if name in names:
+            raise Mistake(f"--keep {name!r} has the name of a column to be written", "rename it in the table first")
+
+
+def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: Wanted, path: Path) -> Any:
+    """Return kept columns and predictions as a record batch; those of incomplete rows are null."""
+    columns: dict[str, Any] = dict(rows.texts)
+    found = _compute(calibrated, rows, wanted, path) if rows.whole.any() else {}
+    for name in wanted.names():
+        columns[name] = _with_gaps(found.get(name, np.empty(0, dtype=_dtype(name))), rows.whole)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _compute(calibrated: CalibratedModel, rows: Rows, wanted: Wanted, path: Path) -> dict[str, Any]:
+    try:
+        return wanted.of(calibrated.predict(rows.complete()))
+    except NearcalError as error:
+        raise Mistake(f"rows {rows.start + 1} to {rows.start + len(rows.whole)} of {path}: {error}") from error
+
+
+def _dtype(name: str) -> type:
+    return np.bool_ if name == "out_of_distribution" else np.float64
+
+
+def _with_gaps(values: Any, whole: Any) -> Any:
+    if whole.all():
+        return pa.array(values)
+    spread = np.zeros(len(whole), dtype=values.dtype)
+    spread[whole] = values
+    return pa.array(spread, mask=~whole)
