@@ -17,8 +17,10 @@ nearcal evaluate model.nearcal test.csv --y price --coverage 0.95 --json
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model made by nearcal fit.")],
-    test: Annotated[Path, typer.Argument(help="Table of rows with responses, none of which the model has seen.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model made by nearcal fit.")],
+    test: Annotated[
+        Path, typer.Argument(metavar="TEST", help="Table of rows with responses, none of which the model has seen.")
+    ],
     y: Annotated[str | None, typer.Option("--y", help="Column of what was observed; as in fit if not given.")] = None,
     coverage: Annotated[float, typer.Option(help="Coverage of the intervals judged.")] = 0.9,
     regions: Annotated[int, typer.Option(help="Number of regions of the space, for local calibration.")] = 10,

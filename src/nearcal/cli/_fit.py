@@ -43,31 +43,38 @@ METHODS = ("auto", *_OF_NEIGHBOURS, *_OF_ALL_ROWS)
 EXAMPLES = r"""
 nearcal fit calibration.parquet -o model.nearcal --y price \
     --family normal --param loc=mu --param scale=sigma --space 'h*'
-nearcal fit calibration.csv -o model.nearcal --y price --quantile 'q*' --space carat,depth
-nearcal fit calibration.arrow -o model.nearcal --y price --samples 'draw_*' --space 'x*' --k 500
+nearcal fit calibration.csv -o model.nearcal --y price \
+    --quantile 'q*' --space carat,depth
+nearcal fit calibration.arrow -o model.nearcal --y price \
+    --samples 'draw_*' --space 'x*' --k 500
 nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
 """
 
 
 def fit(
-    calibration: Annotated[Path, typer.Argument(help="Table of a calibration set: .parquet, .csv, .arrow …")],
+    calibration: Annotated[
+        Path, typer.Argument(metavar="CALIBRATION", help="Table of a calibration set: .parquet, .csv, .arrow …")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to save the model.")],
     y: Annotated[str, typer.Option("--y", help="Column of what was observed.")],
     family: Annotated[str | None, typer.Option(help=f"What is predicted: {', '.join(PARAMETRIC)}.")] = None,
     param: Annotated[
-        list[str] | None, typer.Option(help="A parameter of the family, NAME=COLUMN or NAME=NUMBER.")
+        list[str] | None,
+        typer.Option(metavar="NAME=COLUMN", help="A parameter of the family: a column, or a number for all rows."),
     ] = None,
     quantile: Annotated[
         list[str] | None,
         typer.Option(
-            help="A predicted quantile, LEVEL=COLUMN, or a glob of columns named by their level, q05 q50 q95."
+            metavar="LEVEL=COLUMN", help="A predicted quantile, or a glob of columns named by their level: q05."
         ),
     ] = None,
-    samples: Annotated[list[str] | None, typer.Option(help="Columns of predicted draws; globs.")] = None,
+    samples: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Columns of predicted draws.")] = None,
     space: Annotated[
         list[str] | None,
-        typer.Option(help="Columns in which near means similar; globs. Several spaces to choose among: NAME=GLOB."),
+        typer.Option(
+            metavar="GLOB", help="Columns in which near means similar; NAME=GLOB for several to choose among."
+        ),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help=f"{', '.join(METHODS)}; without it auto, or local if --k or --radius is given.")
@@ -180,7 +187,6 @@ def _calibrate(model: Any, table: Any, y: Any, settings: dict[str, Any], report:
         scaling="standard" if scaling == "auto" else scaling,
         quantile_rule=_RULE,
         polish=settings["method"] == "local",
-        progress=report,
     )
     return calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
 

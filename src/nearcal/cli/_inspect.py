@@ -19,7 +19,7 @@ nearcal inspect model.nearcal --json
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="File written by nearcal fit, or by nearcal.save.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File written by nearcal fit, or by nearcal.save.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Tell what a saved model is: its method and settings, its columns, and the evidence they were chosen by."""
@@ -31,7 +31,7 @@ def inspect(
         return
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        if value is not None:
+        if value is not None and not (name == "reason" and tuning):  # which ends with the reason
             print(f"{name.ljust(width)}  {_in_words(value)}")
     if tuning is not None:
         print(f"\n{tuning}")

@@ -26,6 +26,11 @@ class Rows(NamedTuple):
     texts: Mapping[str, Any]
     start: int
 
+    @property
+    def stop(self) -> int:
+        """The number of rows up to the end of the batch."""
+        return self.start + len(self.whole)
+
     def complete(self) -> Columns:
         """Return the numbers of the rows that have no gaps."""
         return self.numbers if self.whole.all() else {name: v[self.whole] for name, v in self.numbers.items()}
@@ -130,12 +135,12 @@ def check_all(
     columns: Sequence[str],
     positive: Mapping[str, str],
     skip_missing: bool,
-    report: Callable[[int, int | None], None],
+    look: Callable[[Rows], None],
 ) -> Findings:
-    """Read a file once, keeping nothing, and refuse it if anything is wrong with it."""
+    """Read a file once, and refuse it if anything is wrong with it; ``look`` sees every batch."""
     findings = Findings(file, positive, skip_missing)
     for rows in iterate(file, columns):
         findings.look(rows)
-        report(findings.rows, None)
+        look(rows)
     findings.raise_mistakes()
     return findings

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import csv, ipc, parquet
 
 from nearcal.cli._tables import check_format
@@ -41,8 +40,3 @@ def _open_writer(kind: str, path: Path, file: Any, schema: Any) -> Any:
         tabs = path.suffix.lower() == ".tsv"
         return csv.CSVWriter(file, schema, write_options=csv.WriteOptions(delimiter="\t" if tabs else ","))
     return ipc.new_file(file, schema)
-
-
-def as_batch(columns: dict[str, Any]) -> Any:
-    """Return columns as a record batch; NaN stays NaN."""
-    return pa.RecordBatch.from_pydict(columns)

@@ -1,6 +1,5 @@
 """``nearcal predict``: recalibrated predictions of new rows, however many there are."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from nearcal._errors import NearcalError
 from nearcal.calibrated import CalibratedModel
+from nearcal.cli._companion import Companion
 from nearcal.cli._console import print_json, progress_bar, remark
 from nearcal.cli._mapping import match_columns
 from nearcal.cli._mistakes import Mistake, check_share
@@ -18,34 +18,35 @@ from nearcal.cli._model import load_model
 from nearcal.cli._numbers import Rows, check_all, iterate
 from nearcal.cli._output import writing
 from nearcal.cli._tables import check_format, open_table
-from nearcal.distributions import Distribution
-from nearcal.distributions._base import interval_levels
-from nearcal.recalibration import Recalibrated, Reliability
-from nearcal.recalibration._reliability import unknown_reliability
+from nearcal.cli._wanted import Wanted
 
-_JUDGED = ("effective_size", "radius", "p_value", "out_of_distribution")
-
-EXAMPLES = """
+EXAMPLES = r"""
 nearcal predict model.nearcal new.parquet -o out.parquet
-nearcal predict model.nearcal new.csv -o out.csv --keep id --coverage 0.9 --coverage 0.95
-nearcal predict model.nearcal new.parquet -o out.arrow --quantiles 0.1,0.5,0.9 --no-mean --no-std
+nearcal predict model.nearcal new.csv -o out.csv --keep id \
+    --coverage 0.9 --coverage 0.95
+nearcal predict model.nearcal new.parquet -o out.arrow \
+    --quantiles 0.1,0.5,0.9 --no-mean --no-std
 nearcal predict model.nearcal new.parquet -o out.parquet --reliability
 """
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model made by nearcal fit.")],
-    new: Annotated[Path, typer.Argument(help="Table of new rows: .parquet, .csv, .arrow …")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model made by nearcal fit.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Table of new rows: .parquet, .csv, .arrow …")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format.")],
-    coverage: Annotated[list[float] | None, typer.Option(help="Coverage of an interval; may be repeated.")] = None,
-    quantiles: Annotated[list[str] | None, typer.Option(help="Levels of quantiles, 0.1,0.5,0.9.")] = None,
+    coverage: Annotated[
+        list[float] | None, typer.Option(metavar="SHARE", help="Coverage of an interval; may be repeated.")
+    ] = None,
+    quantiles: Annotated[
+        list[str] | None, typer.Option(metavar="LEVELS", help="Levels of quantiles, 0.1,0.5,0.9.")
+    ] = None,
     mean: Annotated[bool, typer.Option(help="Whether to write the mean.")] = True,
     std: Annotated[bool, typer.Option(help="Whether to write the standard deviation.")] = True,
     reliability: Annotated[
         bool, typer.Option("--reliability", help="Write effective_size, radius, p_value and out_of_distribution.")
     ] = False,
     false_alarm: Annotated[float, typer.Option(help="Share of usual rows that may be flagged.")] = 0.01,
-    keep: Annotated[list[str] | None, typer.Option(help="Columns to copy, such as an id; globs.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Columns to copy, such as an id.")] = None,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave predictions of rows with missing values empty.")
     ] = False,
@@ -71,13 +72,19 @@ def predict(
     _check_clashes(kept, wanted)
     if output.exists() and output.samefile(new):
         raise Mistake(f"--output {output} is the table to be read", "choose another name")
+    companion = Companion(columns)
     with writing(output) as write:
         with progress_bar("checking", file.rows) as report:
-            findings = check_all(file, needed, columns.positive_columns(), skip_missing, report)
+
+            def look(rows: Rows) -> None:
+                companion.look(rows.complete())
+                report(rows.stop, None)
+
+            findings = check_all(file, needed, columns.positive_columns(), skip_missing, look)
         with progress_bar("predicting", findings.rows) as report:
             for rows in iterate(file, needed, kept):
-                write(_predict_rows(calibrated, rows, wanted, file.path))
-                report(rows.start + len(rows.whole), None)
+                write(_predict_rows(calibrated, rows, wanted, companion, file.path))
+                report(rows.stop, None)
     seconds = perf_counter() - begin
     if as_json:
         print_json(
@@ -93,55 +100,6 @@ def predict(
     if findings.incomplete:
         remark(f"left {findings.incomplete} rows with missing values empty")
     print(f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s")
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to write of every row; ``false_alarm`` is None where reliability was not asked for."""
-
-    mean: bool
-    std: bool
-    coverages: list[float]
-    levels: list[float]
-    false_alarm: float | None
-
-    def names(self) -> list[str]:
-        """Return the names of the columns."""
-        moments = [name for name, is_wanted in (("mean", self.mean), ("std", self.std)) if is_wanted]
-        ends = [f"{end}_{_percent(value)}" for value in self.coverages for end in ("lower", "upper")]
-        judged = () if self.false_alarm is None else _JUDGED
-        return [*moments, *ends, *(f"q{_percent(level)}" for level in self.levels), *judged]
-
-    def of(self, dist: Distribution) -> dict[str, Any]:
-        """Compute the columns of some rows."""
-        values: list[Any] = self._summary(dist) if isinstance(dist, Recalibrated) else self._one_by_one(dist)
-        if self.false_alarm is not None:
-            table = _judge(dist, self.false_alarm)
-            values += [table[name] for name in _JUDGED]
-        return dict(zip(self.names(), values, strict=True))
-
-    def _summary(self, dist: Recalibrated) -> list[Any]:
-        """Compute all statistics in one pass over the neighbourhoods."""
-        ends = [level for value in self.coverages for level in interval_levels(value)]
-        found = dist.summary(p=[*ends, *self.levels])
-        moments = [column for column, is_wanted in ((found.mean, self.mean), (found.std, self.std)) if is_wanted]
-        return [*moments, *found.quantiles.T]
-
-    def _one_by_one(self, dist: Distribution) -> list[Any]:
-        """Ask for every statistic: an interval need not be two quantiles, as in conformal prediction."""
-        moments = [get() for get, is_wanted in ((dist.mean, self.mean), (dist.std, self.std)) if is_wanted]
-        ends = [end for value in self.coverages for end in dist.interval(value)]
-        return [*moments, *ends, *(dist.ppf(level) for level in self.levels)]
-
-
-def _judge(dist: Distribution, false_alarm: float) -> Reliability:
-    if isinstance(dist, Recalibrated):
-        return dist.reliability(false_alarm)
-    return unknown_reliability(len(dist), false_alarm)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.10g}"
 
 
 def _as_levels(text: str) -> list[float]:
@@ -163,20 +121,19 @@ def _check_clashes(kept: tuple[str, ...], wanted: Wanted) -> None:
             raise Mistake(f"--keep {name!r} has the name of a column to be written", "rename it in the table first")
 
 
-def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: Wanted, path: Path) -> Any:
+def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: Wanted, companion: Companion, path: Path) -> Any:
     """Return kept columns and predictions as a record batch; those of incomplete rows are null."""
     columns: dict[str, Any] = dict(rows.texts)
-    found = _compute(calibrated, rows, wanted, path) if rows.whole.any() else {}
+    found: dict[str, Any] = {}
+    if rows.whole.any():
+        numbers, own = companion.join(rows.complete())
+        try:
+            found = {name: values[own] for name, values in wanted.of(calibrated.predict(numbers)).items()}
+        except NearcalError as error:
+            raise Mistake(f"rows {rows.start + 1} to {rows.stop} of {path}: {error}") from error
     for name in wanted.names():
         columns[name] = _with_gaps(found.get(name, np.empty(0, dtype=_dtype(name))), rows.whole)
     return pa.RecordBatch.from_pydict(columns)
-
-
-def _compute(calibrated: CalibratedModel, rows: Rows, wanted: Wanted, path: Path) -> dict[str, Any]:
-    try:
-        return wanted.of(calibrated.predict(rows.complete()))
-    except NearcalError as error:
-        raise Mistake(f"rows {rows.start + 1} to {rows.start + len(rows.whole)} of {path}: {error}") from error
 
 
 def _dtype(name: str) -> type:

@@ -10,19 +10,23 @@ from nearcal.cli._console import print_json
 from nearcal.cli._judging import judge
 from nearcal.cli._mistakes import Mistake, check_share
 
-EXAMPLES = """
+EXAMPLES = r"""
 nearcal report model.nearcal test.parquet -o report.html
-nearcal report model.nearcal test.csv -o report.html --features carat,clarity --title 'Prices of diamonds'
+nearcal report model.nearcal test.csv -o report.html \
+    --features carat,clarity --title 'Prices of diamonds'
 """
 
 
 def report(
-    model: Annotated[Path, typer.Argument(help="Model made by nearcal fit.")],
-    test: Annotated[Path, typer.Argument(help="Table of rows with responses, none of which the model has seen.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model made by nearcal fit.")],
+    test: Annotated[
+        Path, typer.Argument(metavar="TEST", help="Table of rows with responses, none of which the model has seen.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page, .html.")],
     y: Annotated[str | None, typer.Option("--y", help="Column of what was observed; as in fit if not given.")] = None,
     features: Annotated[
-        list[str] | None, typer.Option(help="Columns that regions are described by; globs. Without it the space's.")
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Columns that regions are described by; those of the space if not given."),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     coverage: Annotated[float, typer.Option(help="Coverage of the intervals judged.")] = 0.9,

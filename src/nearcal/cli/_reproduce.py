@@ -14,7 +14,7 @@ nearcal reproduce all -o results
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="gaussian, rosenbrock, simulation, diamonds, or all.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="gaussian, rosenbrock, simulation, diamonds, or all.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for tables and figures.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version that shows the way.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The size of the paper.")] = False,
