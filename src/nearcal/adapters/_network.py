@@ -129,7 +129,8 @@ class NetworkModel(ModelAdapter):
 
     def learnt(self) -> dict[str, Any]:
         """Return what ``prepared`` has learnt: the heads of all networks, and the layers in order."""
-        return {"heads": tuple(learnt_head(head) for head in self._heads or ()), "layers": self._layers}
+        heads = tuple(learnt_head(head) for head in self._heads or ())
+        return {"heads": () if None in heads else heads, "layers": self._layers}
 
     def with_learnt(self, learnt: Mapping[str, Any]) -> Self:
         """Return the model with what :meth:`learnt` has told."""
@@ -139,7 +140,7 @@ class NetworkModel(ModelAdapter):
                 f"model must be an ensemble of {len(heads)} networks as when it was saved, got {len(self.networks)}"
             )
         twin = copy.copy(self)
-        twin._heads = None if None in heads else heads or None
+        twin._heads = heads or None
         twin._layers = learnt["layers"]
         return twin
 

@@ -1,0 +1,231 @@
+"""From a calibration set in a file to predictions in a file, equal to what Python gives in memory."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, parquet
+
+import nearcal as nc
+from nearcal.adapters import ColumnsModel
+from nearcal.cli import _numbers
+from tests.cli.tables import FORMATS, LEVELS, NORMAL, make_table, read_table, write_table
+
+SPACE = ("h1", "h2")
+
+
+def columns_of(table):
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+# options of fit, the same by hand
+WAYS = {
+    "normal": (NORMAL, lambda t: nc.Normal(t["mu"], t["sigma"])),
+    "a number": (
+        ("--family", "laplace", "--param", "loc=mu", "--param", "scale=0.75"),
+        lambda t: nc.Laplace(t["mu"], 0.75),
+    ),
+    "student_t": (
+        ("--family", "student-t", "--param", "df=4", "--param", "loc=mu", "--param", "scale=sigma"),
+        lambda t: nc.StudentT(4.0, t["mu"], t["sigma"]),
+    ),
+    "quantiles": (
+        ("--quantile", "q*"),
+        lambda t: nc.Quantiles(LEVELS, np.column_stack([t["q05"], t["q50"], t["q95"]])),
+    ),
+    "quantiles by level": (
+        ("--quantile", "0.95=q95", "--quantile", "0.05=q05"),
+        lambda t: nc.Quantiles([0.05, 0.95], np.column_stack([t["q05"], t["q95"]])),
+    ),
+    "samples": (
+        ("--samples", "draw_*"),
+        lambda t: nc.Samples(np.column_stack([t[f"draw_{i}"] for i in range(5)])),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_predictions_equal_those_of_python(way, suffix, folder, nearcal, tmp_path):
+    options, dist = WAYS[way]
+    model, out = tmp_path / "model.nearcal", tmp_path / f"out.{suffix}"
+    done = nearcal("fit", folder / f"cal.{suffix}", "-o", model, "--y", "price", *options, "--space", "h*", "--k", 60)
+    assert (done.code, done.err) == (0, "")
+    assert "learnt from 400 rows" in done.out
+    done = nearcal("predict", model, folder / f"new.{suffix}", "-o", out, "--coverage", 0.8, "--quantiles", "0.1,0.5")
+    assert (done.code, done.err) == (0, "")
+    cal, new = columns_of(make_table(400, 1)), columns_of(make_table(250, 3))
+    rc = nc.LocalRecalibrator(60, scaling="standard", quantile_rule="predictive", polish=True)
+    rc.fit(dist(cal), cal["price"], np.column_stack([cal[name] for name in SPACE]))
+    expected = rc.recalibrate(dist(new), np.column_stack([new[name] for name in SPACE]))
+    lower, upper = expected.interval(0.8)
+    by_hand = {"mean": expected.mean(), "std": expected.std(), "lower_80": lower, "upper_80": upper}
+    by_hand |= {"q10": expected.ppf(0.1), "q50": expected.ppf(0.5)}
+    found = read_table(out)
+    assert list(found) == list(by_hand)
+    for name, values in by_hand.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+METHODS = {
+    "global": nc.GlobalRecalibrator(quantile_rule="predictive"),
+    "isotonic": nc.IsotonicRecalibrator(),
+    "conformal": nc.ConformalRecalibrator(),
+    "variance-scaling": nc.VarianceScaling(),
+    "none": nc.IdentityRecalibrator(),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_that_ask_for_no_space(method, folder, nearcal, tmp_path):
+    model, out = tmp_path / "model.nearcal", tmp_path / "out.parquet"
+    assert nearcal("fit", folder / "cal.csv", "-o", model, "--y", "price", *NORMAL, "--method", method).code == 0
+    assert nearcal("predict", model, folder / "new.parquet", "-o", out, "--reliability").code == 0
+    cal, new = columns_of(make_table(400, 1)), columns_of(make_table(250, 3))
+    rc = METHODS[method].fit(nc.Normal(cal["mu"], cal["sigma"]), cal["price"])
+    expected = rc.recalibrate(nc.Normal(new["mu"], new["sigma"]))
+    found = read_table(out)
+    np.testing.assert_array_equal(found["mean"], expected.mean())
+    np.testing.assert_array_equal(found["lower_90"], expected.interval(0.9)[0])
+    assert not found["out_of_distribution"].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        (("--radius", 0.8, "--smoothing", "uniform"), {"radius": 0.8, "smoothing": "uniform", "scaling": "standard"}),
+        (("--k", 30, "--scaling", "whiten"), {"k": 30, "smoothing": "epanechnikov", "scaling": "whiten"}),
+        (("--method", "knn", "--k", 30), {"k": 30, "polish": False}),
+    ],
+)
+def test_settings_are_those_given(options, settings, folder, nearcal, tmp_path):
+    model = tmp_path / "model.nearcal"
+    assert (
+        nearcal("fit", folder / "cal.csv", "-o", model, "--y", "price", *NORMAL, "--space", "h1,h2", *options).code == 0
+    )
+    found = nc.load(model).recalibrator.get_params()
+    assert {name: found[name] for name in settings} == settings
+    assert found["quantile_rule"] == "predictive"
+
+
+def test_without_settings_it_tunes_as_calibrate_does(folder, nearcal, tmp_path):
+    model = tmp_path / "model.nearcal"
+    options = (*NORMAL, "--space", "both=h*", "--space", "useless=h1", "--json")
+    done = nearcal("fit", folder / "cal.parquet", "-o", model, "--y", "price", *options)
+    cal = columns_of(make_table(400, 1))
+    adapter = ColumnsModel("normal", {"loc": "mu", "scale": "sigma"}, {"both": SPACE, "useless": ("h1",)}, "price")
+    expected = nc.calibrate(adapter, cal, cal["price"])
+    loaded = nc.load(model)
+    assert str(loaded.tuning) == str(expected.tuning)
+    assert loaded.model == adapter
+    assert json.loads(done.out) == {
+        "model": str(model),
+        "rows": 400,
+        "rows_left_out": 0,
+        "recalibrator": repr(expected.recalibrator),
+        "space": expected.layer,
+        "reason": expected.reason,
+        "version": nc.__version__,
+    }
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_batches_do_not_show(suffix, folder, nearcal, tmp_path, monkeypatch):
+    """Rows are the same wherever the file is cut, and in memory."""
+    whole, cut = tmp_path / "whole.parquet", tmp_path / "cut.parquet"
+    options = ("--keep", "id", "--reliability")
+    assert nearcal("predict", folder / "model.nearcal", folder / f"new.{suffix}", "-o", whole, *options).code == 0
+    monkeypatch.setattr(_numbers, "_MOST_ROWS", 7)
+    monkeypatch.setattr(_numbers, "_FEWEST_ROWS", 1)
+    assert nearcal("predict", folder / "model.nearcal", folder / f"new.{suffix}", "-o", cut, *options).code == 0
+    assert parquet.read_table(cut).equals(parquet.read_table(whole))
+    table = columns_of(make_table(250, 3))
+    out = nc.load(folder / "model.nearcal").predict(table)
+    found = read_table(cut)
+    np.testing.assert_array_equal(found["id"], table["id"])
+    np.testing.assert_array_equal(found["std"], out.std())
+    for name, values in out.reliability().columns.items():
+        if name != "isolation":
+            np.testing.assert_array_equal(found[name], values)
+
+
+def test_rows_alike_by_chance_are_computed_as_in_the_whole_file(folder, nearcal, tmp_path, monkeypatch):
+    """Moments of Gamma distributions that share a shape take another way, whose last digits differ."""
+    model, out = tmp_path / "model.nearcal", tmp_path / "out.parquet"
+    options = ("--family", "gamma", "--param", "shape=shape", "--param", "mean=mean", "--space", "h*", "--k", 60)
+    assert nearcal("fit", folder / "cal.parquet", "-o", model, "--y", "paid", *options).code == 0
+    table = make_table(250, 3).sort_by("shape")
+    new = write_table(table, tmp_path / "new.parquet")
+    monkeypatch.setattr(_numbers, "_MOST_ROWS", 7)
+    assert nearcal("predict", model, new, "-o", out).code == 0
+    expected = nc.load(model).predict(columns_of(table))
+    np.testing.assert_array_equal(read_table(out)["mean"], expected.mean())
+    alone = nc.load(model).predict({name: values[:7] for name, values in columns_of(table).items()})
+    assert (alone.mean() != expected.mean()[:7]).any()  # what the test is about
+
+
+def test_rows_with_gaps_are_left_empty_on_request(folder, nearcal, tmp_path):
+    table = make_table(250, 3)
+    mu = table["mu"].to_numpy().copy()
+    mu[[3, 200]] = np.nan
+    h1 = pa.array([None if i in (3, 7) else value for i, value in enumerate(table["h1"].to_pylist())])
+    gaps = table.set_column(1, "mu", pa.array(mu)).set_column(4, "h1", h1)
+    for suffix in FORMATS:
+        new, out = write_table(gaps, tmp_path / f"new.{suffix}"), tmp_path / f"out.{suffix}"
+        done = nearcal("predict", folder / "model.nearcal", new, "-o", out, "--skip-missing")
+        assert done.err == "left 3 rows with missing values empty\n"
+        complete = [i for i in range(250) if i not in (3, 7, 200)]
+        expected = nc.load(folder / "model.nearcal").predict(columns_of(table.take(complete)))
+        readers = {"parquet": parquet.read_table, "csv": csv.read_csv, "feather": feather.read_table}
+        mean = readers[suffix](str(out))["mean"]
+        assert [i for i, value in enumerate(mean.to_pylist()) if value is None] == [3, 7, 200]
+        np.testing.assert_array_equal(mean.take(complete).to_numpy(), expected.mean())
+    model = tmp_path / "model.nearcal"
+    cal = write_table(gaps, tmp_path / "cal.csv")
+    done = nearcal("fit", cal, "-o", model, "--y", "price", *NORMAL, "--space", "h*", "--k", 20, "--skip-missing")
+    assert done.err == "left out 3 of 250 rows with missing values\n"
+    assert nc.load(model).recalibrator.n_cal_ == 247
+
+
+def test_whole_numbers_booleans_and_categories_are_numbers(folder, nearcal, tmp_path):
+    table = make_table(400, 1)
+    table = table.append_column("count", pa.array(range(400), pa.int16()))
+    table = table.append_column("flag", pa.array([i % 2 == 0 for i in range(400)]))
+    table = table.append_column("grade", pa.array([i % 3 for i in range(400)], pa.int8()).dictionary_encode())
+    table = table.append_column("dotted.name", pa.array(np.arange(400.0)))
+    cal, model = write_table(table, tmp_path / "cal.parquet"), tmp_path / "model.nearcal"
+    done = nearcal(
+        "fit", cal, "-o", model, "--y", "price", *NORMAL, "--space", "count,flag,grade,dotted.name", "--k", 30
+    )
+    assert (done.code, done.err) == (0, "")
+    assert nc.load(model).recalibrator.n_features_in_ == 4
+
+
+def test_text_beyond_the_first_block_of_a_csv_file(nearcal, tmp_path, monkeypatch):
+    from nearcal.cli import _tables
+
+    monkeypatch.setattr(_tables, "_BLOCK", 2000)
+    path = tmp_path / "cal.csv"
+    rows = [f"{i},1.5,{i % 7},{i}" for i in range(1000)]
+    rows[900] = "900,1.5,oops,1"
+    path.write_text("\n".join(["mu,sigma,h1,price", *rows]) + "\n")
+    done = nearcal("fit", path, "-o", tmp_path / "m", "--y", "price", *NORMAL, "--space", "h1", "--k", 5)
+    assert done.code == 2
+    assert done.err == (
+        f"nearcal: column 'h1' of {path} must hold numbers, and holds 'oops' in row 901; correct it, or leave it empty "
+        "and pass --skip-missing\n"
+    )
+
+
+def test_decimals_after_a_first_block_of_whole_numbers(nearcal, tmp_path, monkeypatch):
+    from nearcal.cli import _tables
+
+    monkeypatch.setattr(_tables, "_BLOCK", 2000)
+    path = tmp_path / "cal.csv"
+    rows = [f"{i},{i % 7},{i if i < 900 else i + 0.5}" for i in range(1000)]
+    path.write_text("\n".join(["mu,h1,price", *rows]) + "\n")
+    options = ("--family", "normal", "--param", "loc=mu", "--param", "scale=1", "--space", "h1", "--k", 50)
+    done = nearcal("fit", path, "-o", tmp_path / "m", "--y", "price", *options)
+    assert (done.code, done.err) == (0, "")
+    assert nc.load(tmp_path / "m").recalibrator.n_cal_ == 1000
