@@ -11,8 +11,8 @@ from nearcal.calibrated import CalibratedModel, calibrate
 from nearcal.calibrated._model import AnyRecalibrator
 from nearcal.cli._console import print_json, progress_bar, remark
 from nearcal.cli._mapping import PARAMETRIC, map_columns
-from nearcal.cli._mistakes import Mistake, check_word
-from nearcal.cli._numbers import read_all
+from nearcal.cli._mistakes import Mistake, check_word, require_place
+from nearcal.cli._numbers import must_be_positive, read_all
 from nearcal.cli._tables import FORMATS, open_table
 from nearcal.persistence import save
 from nearcal.recalibration import (
@@ -99,6 +99,7 @@ def fit(
         raise Mistake(
             f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
         )
+    require_place(output)
     settings = _settings(method, k, radius, smoothing, scaling)
     file = open_table(calibration)
     model = map_columns(
@@ -121,7 +122,7 @@ def fit(
             "leave out --k, --radius and --method to have the space chosen",
         )
     needed = dict.fromkeys([y, *model.columns(), *(name for names in model.spaces.values() for name in names)])
-    table, _, findings = read_all(file, list(needed), positive=model.positive_columns(), skip_missing=skip_missing)
+    table, _, findings = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
     if findings.incomplete:
         remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")
     _check_k(settings["k"], len(table[y]))

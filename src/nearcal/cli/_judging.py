@@ -9,7 +9,7 @@ from nearcal.cli._console import remark
 from nearcal.cli._mapping import match_columns
 from nearcal.cli._mistakes import Mistake
 from nearcal.cli._model import load_model
-from nearcal.cli._numbers import read_all
+from nearcal.cli._numbers import must_be_positive, read_all
 from nearcal.cli._tables import is_numeric, open_table
 from nearcal.distributions import Distribution
 
@@ -33,7 +33,7 @@ def judge(
     y = response or columns.response
     if y is None:
         raise Mistake(f"{model} does not say which column holds the responses", "name it by --y")
-    file.require([y], asked_by="holds the responses")
+    file.require([y], asked_by="should hold the responses")
     # a model that recalibrates all rows alike still names a space, in which regions can be told apart
     layer = calibrated.layer or next(iter(columns.layers()), None)
     needed = columns.columns(layer)
@@ -43,7 +43,7 @@ def judge(
     texts = [name for name in shown if name not in numeric]
     names = list(dict.fromkeys([y, *needed, *numeric]))
     table, others, findings = read_all(
-        file, names, positive=columns.positive_columns(), skip_missing=skip_missing, texts=texts
+        file, names, positive=must_be_positive(columns), skip_missing=skip_missing, texts=texts
     )
     if findings.incomplete:
         remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")

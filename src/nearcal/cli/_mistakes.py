@@ -47,7 +47,7 @@ def check_share(value: float, option: str) -> float:
     """Return a probability strictly between 0 and 1; who gives percent is asked about it."""
     if 0 < value < 1:
         return value
-    suggestion = f"did you mean {value / 100:g}?" if 1 < value < 100 else "95% is 0.95"
+    suggestion = f"did you mean {value / 100:g}?" if 2 <= value < 100 else "95% is 0.95"
     raise Mistake(f"{option} must lie strictly between 0 and 1, got {value:g}", suggestion)
 
 
@@ -59,3 +59,11 @@ def require_file(path: Path, remedy: str) -> None:
         neighbours = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         question = did_you_mean(path.name, neighbours)
         raise Mistake(f"there is no file {path}", question if question.endswith("?") else remedy)
+
+
+def require_place(path: Path) -> None:
+    """Refuse a path where no file can be written, before any work is done for it."""
+    if path.is_dir():
+        raise Mistake(f"--output {path} is a directory", "give the name of a file")
+    if not path.parent.is_dir():
+        raise Mistake(f"--output {path} lies in a directory that does not exist", f"create {path.parent} first")

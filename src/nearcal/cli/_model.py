@@ -5,12 +5,15 @@ from pathlib import Path
 from nearcal.adapters import ColumnsModel
 from nearcal.calibrated import CalibratedModel
 from nearcal.cli._mistakes import Mistake, require_file
+from nearcal.cli._tables import FORMATS
 from nearcal.persistence import Artefact, read
 
 
 def load_artefact(path: Path) -> Artefact:
     """Load any file that ``nearcal.save`` wrote."""
     require_file(path, "nearcal fit writes one")
+    if path.suffix.lower() in FORMATS:
+        raise Mistake(f"{path} is a table, not a model", "the model comes first, then the table")
     return read(path)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
+from nearcal.adapters import ColumnsModel
 from nearcal.cli._mistakes import Mistake
 from nearcal.cli._tables import TableFile
 
@@ -57,6 +58,14 @@ def _as_floats(array: Any) -> FloatArray:
     return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
+def must_be_positive(model: ColumnsModel, response: str | None = None) -> dict[str, str]:
+    """Return the columns that must be positive, with what they are."""
+    columns = {name: f"the parameter {parameter!r}" for name, parameter in model.positive_columns().items()}
+    if response is not None and model.family in ("gamma", "lognormal"):
+        columns[response] = f"the response of family {model.family!r}"
+    return columns
+
+
 class Findings:
     """What is wrong with the rows of a file, over all its batches."""
 
@@ -102,9 +111,9 @@ class Findings:
             raise Mistake(f"{path} has no row without missing values, {self._first_gap}", "check how it was written")
         for name, (count, where) in self._not_positive.items():
             raise Mistake(
-                f"column {name!r} of {path} is the parameter {self.positive[name]!r} and must be positive: {count} of "
-                f"{self.rows} rows are not, the first is {where}",
-                "check the model's output; exponentiate a log-scale first",
+                f"column {name!r} of {path} is {self.positive[name]} and must be positive: {count} of {self.rows} rows "
+                f"are not, the first is {where}",
+                "correct them, or take another family or column",
             )
 
 

@@ -13,9 +13,9 @@ from nearcal.calibrated import CalibratedModel
 from nearcal.cli._companion import Companion
 from nearcal.cli._console import print_json, progress_bar, remark
 from nearcal.cli._mapping import match_columns
-from nearcal.cli._mistakes import Mistake, check_share
+from nearcal.cli._mistakes import Mistake, check_share, require_place
 from nearcal.cli._model import load_model
-from nearcal.cli._numbers import Rows, check_all, iterate
+from nearcal.cli._numbers import Rows, check_all, iterate, must_be_positive
 from nearcal.cli._output import writing
 from nearcal.cli._tables import check_format, open_table
 from nearcal.cli._wanted import Wanted
@@ -60,6 +60,7 @@ def predict(
     """
     begin = perf_counter()
     check_format(output)
+    require_place(output)
     check_share(false_alarm, "--false-alarm")
     levels = list(dict.fromkeys(level for text in quantiles or [] for level in _as_levels(text)))
     coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]
@@ -80,7 +81,7 @@ def predict(
                 companion.look(rows.complete())
                 report(rows.stop, None)
 
-            findings = check_all(file, needed, columns.positive_columns(), skip_missing, look)
+            findings = check_all(file, needed, must_be_positive(columns), skip_missing, look)
         with progress_bar("predicting", findings.rows) as report:
             for rows in iterate(file, needed, kept):
                 write(_predict_rows(calibrated, rows, wanted, companion, file.path))

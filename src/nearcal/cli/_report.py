@@ -8,7 +8,7 @@ import typer
 import nearcal
 from nearcal.cli._console import print_json
 from nearcal.cli._judging import judge
-from nearcal.cli._mistakes import Mistake, check_share
+from nearcal.cli._mistakes import Mistake, check_share, require_place
 
 EXAMPLES = r"""
 nearcal report model.nearcal test.parquet -o report.html
@@ -40,6 +40,7 @@ def report(
     check_share(coverage, "--coverage")
     if output.suffix.lower() not in (".html", ".htm"):
         raise Mistake(f"--output {output} is no page", f"did you mean '{output.with_suffix('.html')}'?")
+    require_place(output)
     judged = judge(model, test, y, skip_missing, features)
     page = nearcal.report(
         judged.dists,
