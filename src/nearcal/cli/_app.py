@@ -68,20 +68,22 @@ def _build() -> typer.Typer:
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return the exit code; what the user got wrong is told in one line on stderr."""
     try:
-        outcome = _build()(list(arguments) or ["--help"], prog_name="nearcal", standalone_mode=False)
+        code = _build()(list(arguments) or ["--help"], prog_name="nearcal", standalone_mode=False)
+        sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        print("nearcal: interrupted; nothing was written", file=sys.stderr)
-        return INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:  # whoever reads our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1
     except (Mistake, NearcalError, OSError) as error:
         return _complain(_as_mistake(error), arguments)
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's own have it, wherever its version keeps their classes
             raise
         return _complain(_as_misuse(error, arguments), arguments)
-    return outcome if isinstance(outcome, int) else 0
+    if code == INTERRUPTED:  # some versions of typer return it
+        print("nearcal: interrupted; nothing was written", file=sys.stderr)
+    return code or 0
 
 
 def stop_when_terminated() -> None:

@@ -47,6 +47,7 @@ def progress_bar(activity: str, total: int | None) -> Iterator[Callable[[int, in
         task = bar.add_task(activity, total=total)
 
         def update(done: int, total: int | None = None) -> None:
-            bar.update(task, completed=done, total=total)
+            # one pass over a batch may follow another: the bar does not go back
+            bar.update(task, completed=max(done, bar.tasks[task].completed), total=total)
 
         yield update

@@ -1,5 +1,6 @@
 """``nearcal predict``: recalibrated predictions of new rows, however many there are."""
 
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from nearcal.cli._numbers import Rows, check_all, iterate, must_be_positive
 from nearcal.cli._output import writing
 from nearcal.cli._tables import check_format, open_table
 from nearcal.cli._wanted import Wanted
+from nearcal.recalibration import GlobalRecalibrator, LocalRecalibrator
 
 EXAMPLES = r"""
 nearcal predict model.nearcal new.parquet -o out.parquet
@@ -84,6 +86,7 @@ def predict(
             findings = check_all(file, needed, must_be_positive(columns), skip_missing, look)
         with progress_bar("predicting", findings.rows) as report:
             for rows in iterate(file, needed, kept):
+                _follow(calibrated, rows, report)
                 write(_predict_rows(calibrated, rows, wanted, companion, file.path))
                 report(rows.stop, None)
     seconds = perf_counter() - begin
@@ -120,6 +123,13 @@ def _check_clashes(kept: tuple[str, ...], wanted: Wanted) -> None:
     for name in kept:
         if name in names:
             raise Mistake(f"--keep {name!r} has the name of a column to be written", "rename it in the table first")
+
+
+def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int | None], None]) -> None:
+    """Let the bar move within a batch, where the recalibrator tells how far it is."""
+    recalibrator = calibrated.recalibrator
+    if isinstance(recalibrator, LocalRecalibrator | GlobalRecalibrator):
+        recalibrator.set_params(progress=lambda done, total: report(rows.start + done, None))
 
 
 def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: Wanted, companion: Companion, path: Path) -> Any:

@@ -1,0 +1,193 @@
+"""evaluate, inspect, report, reproduce, demo; help; and what happens without the extra."""
+
+import json
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import nearcal as nc
+from nearcal.cli._app import COMMANDS
+from tests.cli.tables import NORMAL, make_table, write_table
+
+
+@pytest.fixture(scope="module")
+def judged(folder):
+    table = {name: column.to_numpy() for name, column in zip(*_named(make_table(300, 2)), strict=True)}
+    model = nc.load(folder / "model.nearcal")
+    return {"base": model.base(table), "recalibrated": model.predict(table)}, table
+
+
+def _named(table):
+    return table.column_names, table.columns
+
+
+def test_evaluate_prints_the_table_of_python(folder, nearcal, judged):
+    dists, table = judged
+    space = np.column_stack([table["h1"], table["h2"]])
+    expected = nc.evaluate(dists, table["price"], space, 0.8, regions=4)
+    options = ("--coverage", 0.8, "--regions", 4)
+    done = nearcal("evaluate", folder / "model.nearcal", folder / "test.csv", *options)
+    assert done == (0, f"300 rows, intervals of coverage 0.8\n{expected}\n", "")
+    done = nearcal("evaluate", folder / "model.nearcal", folder / "test.parquet", *options, "--json")
+    found = json.loads(done.out)
+    assert (found["rows"], found["rows_left_out"], found["coverage"]) == (300, 0, 0.8)
+    assert [row["value"] for row in found["metrics"]] == expected["value"].tolist()
+    assert found["metrics"][0]["difference"] is None  # nothing to compare the first with
+
+
+def test_evaluate_tells_regions_apart_also_where_all_rows_are_recalibrated_alike(folder, nearcal, tmp_path):
+    model = tmp_path / "model.nearcal"
+    options = (*NORMAL, "--method", "isotonic")
+    nearcal("fit", folder / "cal.csv", "-o", model, "--y", "price", *options, "--space", "h*")
+    assert "worst_region_coverage" in nearcal("evaluate", model, folder / "test.csv").out
+    nearcal("fit", folder / "cal.csv", "-o", model, "--y", "price", *options)
+    done = nearcal("evaluate", model, folder / "test.csv")
+    assert done.code == 0
+    assert "worst_region_coverage" not in done.out
+
+
+def test_rows_with_gaps_can_be_left_out_of_an_evaluation(folder, nearcal, tmp_path):
+    table = make_table(300, 2)
+    price = table["price"].to_numpy().copy()
+    price[5] = np.inf
+    path = write_table(table.set_column(3, "price", pa.array(price)), tmp_path / "test.parquet")
+    done = nearcal("evaluate", folder / "model.nearcal", path, "--skip-missing")
+    assert done.err == "left out 1 of 300 rows with missing values\n"
+    assert done.out.startswith("299 rows")
+
+
+def test_inspect_tells_what_a_file_holds(folder, nearcal, tmp_path):
+    model = folder / "model.nearcal"
+    found = json.loads(nearcal("inspect", model, "--json").out)
+    assert found["bytes"] == model.stat().st_size
+    assert found["version"] == nc.__version__
+    assert (found["class"], found["calibration_points"], found["dimensions"]) == ("LocalRecalibrator", 400, 2)
+    assert (found["family"], found["parameters"]) == ("normal", {"loc": "mu", "scale": "sigma"})
+    assert (found["spaces"], found["response"]) == ({"space": ["h1", "h2"]}, "price")
+    assert found["settings"]["k"] == 50
+    assert found["tuning"] is None
+    text = nearcal("inspect", model).out
+    assert "calibration_points  400\n" in text
+    assert "parameters          loc=mu, scale=sigma\n" in text
+    assert "reason              The recalibrator was given.\n" in text
+
+
+def test_inspect_shows_the_evidence(folder, nearcal, tmp_path):
+    model = tmp_path / "model.nearcal"
+    nearcal("fit", folder / "cal.parquet", "-o", model, "--y", "price", *NORMAL, "--space", "h*")
+    tuning = nc.load(model).tuning
+    assert nearcal("inspect", model).out.endswith(f"\n\n{tuning}\n")
+    found = json.loads(nearcal("inspect", model, "--json").out)["tuning"]
+    assert [row["crps"] for row in found] == tuning.table["crps"].tolist()
+    assert found[0]["k"] is None  # no recalibration has none
+
+
+def test_inspect_takes_files_saved_from_python(nearcal, tmp_path):
+    fitted = nc.VarianceScaling().fit(nc.Normal([0.0, 0.0], 2.0), [-1.0, 1.0])
+    nc.save(fitted, tmp_path / "scaling", tuning="by hand")
+    text = nearcal("inspect", tmp_path / "scaling").out
+    assert "class               VarianceScaling\n" in text
+    assert text.endswith("\n\nby hand\n")
+    found = json.loads(nearcal("inspect", tmp_path / "scaling", "--json").out)
+    assert (found["calibration_points"], found["dimensions"], found["tuning"]) == (2, None, "by hand")
+
+
+def test_report_hands_over_what_the_page_needs(folder, nearcal, tmp_path, monkeypatch, judged):
+    given = {}
+
+    def report(dists, y, space, **options):
+        given.update(dists=dists, y=y, space=space, **options)
+        return types.SimpleNamespace(save=lambda path: Path(path).write_text("page"))
+
+    monkeypatch.setattr(nc, "report", report, raising=False)
+    page = tmp_path / "report.html"
+    options = ("--features", "city,h*", "--title", "Prices", "--coverage", 0.8)
+    done = nearcal("report", folder / "model.nearcal", folder / "test.csv", "-o", page, *options)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"Wrote {page}; open it in a browser: file://{page}\n"
+    assert page.read_text() == "page"
+    dists, table = judged
+    assert list(given["dists"]) == ["base", "recalibrated"]
+    np.testing.assert_array_equal(given["dists"]["recalibrated"].mean(), dists["recalibrated"].mean())
+    np.testing.assert_array_equal(given["y"], table["price"])
+    np.testing.assert_array_equal(given["space"][:, 1], table["h2"])
+    assert list(given["features"]) == ["city", "h1", "h2"]
+    assert given["features"]["city"] == table["city"].tolist()
+    assert (given["title"], given["coverage"]) == ("Prices", 0.8)
+    done = nearcal("report", folder / "model.nearcal", folder / "test.csv", "-o", page, "--json")
+    assert json.loads(done.out) == {"output": str(page), "rows": 300, "rows_left_out": 0}
+    assert list(given["features"]) == ["h1", "h2"]
+    assert given["title"] == "model.nearcal on test.csv"
+
+
+class Result:
+    out = Path("results")
+
+    def __str__(self):
+        return "the table"
+
+
+@pytest.fixture
+def studies(monkeypatch):
+    """Studies that only remember how they were called."""
+    calls = []
+    module = types.ModuleType("nearcal.studies")
+    module.STUDIES = ("gaussian", "diamonds")
+    module.reproduce = lambda *arguments, **options: calls.append((arguments, options)) or Result()
+    module.demo = lambda *arguments, **options: calls.append((arguments, options))
+    monkeypatch.setitem(sys.modules, "nearcal.studies", module)
+    monkeypatch.setattr(nc, "studies", module, raising=False)
+    return calls
+
+
+def test_reproduce_and_demo(nearcal, studies):
+    done = nearcal("reproduce", "gaussian", "--quick", "--seeds", 3, "-o", "somewhere")
+    assert done == (0, "the table\nWrote results\n", "")
+    assert nearcal("demo").code == 0
+    asked = {"quick": True, "seeds": 3, "full": False, "progress": True}
+    assert studies == [(("gaussian", Path("somewhere")), asked), ((Path("nearcal-demo"),), {"progress": True})]
+    done = nearcal("reproduce", "gausian")
+    assert done == (2, "", "nearcal: NAME does not know 'gausian'; did you mean 'gaussian'?\n")
+    assert nearcal("reproduce", "all").code == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples_that_fit_the_screen(command, nearcal):
+    done = nearcal(command, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert f"Usage: nearcal {command}" in done.out
+    assert "Examples:" in done.out
+    examples = COMMANDS[command][1].strip().splitlines()
+    assert all(line in done.out for line in examples)
+    assert max(len(line) for line in examples) <= 75
+
+
+def test_help_and_version_of_the_command_itself(nearcal):
+    assert "Usage: nearcal [OPTIONS] COMMAND" in nearcal().out
+    assert nearcal("--version") == (0, f"nearcal {nc.__version__}\n", "")
+
+
+def test_a_reader_that_has_seen_enough(folder):
+    """``nearcal inspect model | head -1``: no traceback when the pipe closes."""
+    code = "import sys; sys.argv[0] = 'nearcal'; from nearcal.cli import main; main()"
+    command = [sys.executable, "-c", code, "inspect", str(folder / "model.nearcal")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+        process.wait(timeout=30)
+    assert (process.returncode, err) == (1, b"")
+
+
+def test_without_the_extra_one_line_says_what_to_install():
+    code = "import sys; sys.modules['pyarrow'] = None; from nearcal.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "nearcal: the command nearcal needs the package 'pyarrow', which is not installed; "
+        'install it with: pip install "nearcal[cli]"\n'
+    )
