@@ -20,6 +20,7 @@ def test_all_names_what_is_visible():
     visible = {name for name in dir(nc) if not name.startswith("_")}
     modules = {
         "calibrated",
+        "cli",
         "distributions",
         "estimator",
         "evaluation",
