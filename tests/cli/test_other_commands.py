@@ -118,7 +118,7 @@ def test_report_hands_over_what_the_page_needs(folder, nearcal, tmp_path, monkey
     np.testing.assert_array_equal(given["space"][:, 1], table["h2"])
     assert list(given["features"]) == ["city", "h1", "h2"]
     assert given["features"]["city"] == table["city"].tolist()
-    assert (given["title"], given["coverage"]) == ("Prices", 0.8)
+    assert (given["title"], given["response"], given["coverage"]) == ("Prices", "price", 0.8)
     done = nearcal("report", folder / "model.nearcal", folder / "test.csv", "-o", page, "--json")
     assert json.loads(done.out) == {"output": str(page), "rows": 300, "rows_left_out": 0}
     assert list(given["features"]) == ["h1", "h2"]

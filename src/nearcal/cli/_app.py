@@ -82,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
             raise
         return _complain(_as_misuse(error, arguments), arguments)
     if code == INTERRUPTED:  # some versions of typer return it
-        print("nearcal: interrupted; nothing was written", file=sys.stderr)
+        print("nearcal: interrupted", file=sys.stderr)
     return code or 0
 
 

@@ -126,7 +126,7 @@ def fit(
     if findings.incomplete:
         remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")
     _check_k(settings["k"], len(table[y]))
-    with progress_bar("choosing", None) as report:
+    with progress_bar("choosing", len(table[y])) as report:
         calibrated = _calibrate(model, table, table[y], settings, report)
     save(calibrated, output)
     _announce(calibrated, output, len(table[y]), findings.incomplete, as_json)

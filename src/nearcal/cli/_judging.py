@@ -15,10 +15,11 @@ from nearcal.distributions import Distribution
 
 
 class Judged(NamedTuple):
-    """Distributions by name, responses, positions if there are any, and features by name."""
+    """Distributions by name, responses and their name, positions if there are any, and features by name."""
 
     dists: dict[str, Distribution]
     y: FloatArray
+    response: str
     space: FloatArray | None
     features: dict[str, Any]
     left_out: int
@@ -50,6 +51,7 @@ def judge(
     return Judged(
         {"base": calibrated.base(table), "recalibrated": calibrated.predict(table)},
         table[y],
+        y,
         columns.represent(table, layer) if layer else None,
         {name: table[name] if name in table else others[name] for name in shown},
         findings.incomplete,

@@ -48,6 +48,7 @@ def report(
         judged.space,
         features=judged.features or None,
         title=title or f"{model.name} on {test.name}",
+        response=judged.response,
         coverage=coverage,
     )
     page.save(output)
