@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from nearcal.estimator import RecalibratedRegressor
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.persistence import load, save
+    from nearcal.reporting import Report, report
     from nearcal.tuning import Candidate, Tuning, tune
 
 __all__ = [
@@ -91,6 +92,7 @@ __all__ = [
     "Recalibrated",
     "RecalibratedRegressor",
     "Reliability",
+    "Report",
     "Samples",
     "ScipyDistribution",
     "StudentT",
@@ -110,6 +112,7 @@ __all__ = [
     "from_torch",
     "load",
     "plots",
+    "report",
     "save",
     "scores",
     "tune",
@@ -121,6 +124,7 @@ _LAZY = {
     "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
     "RecalibratedRegressor": "nearcal.estimator",
+    "Report": "nearcal.reporting",
     "Tuning": "nearcal.tuning",
     "adapt": "nearcal.adapters",
     "adapters": "nearcal",
@@ -130,6 +134,7 @@ _LAZY = {
     "evaluate": "nearcal.evaluation",
     "load": "nearcal.persistence",
     "plots": "nearcal",
+    "report": "nearcal.reporting",
     "save": "nearcal.persistence",
     "scores": "nearcal",
     "tune": "nearcal.tuning",

@@ -1,0 +1,46 @@
+// The k rows nearest to a row. Looking at all 50,000 takes a few milliseconds: a tree or a grid would gain nothing that
+// a hand could feel, and lists of neighbours would make the page several times as large.
+
+function nearestRows(space, row, k) {
+  const n = space[0].length;
+  const squared = new Float32Array(n);
+  for (const column of space) {
+    const own = column[row];
+    for (let i = 0; i < n; i++) {
+      const difference = column[i] - own;
+      squared[i] += difference * difference;
+    }
+  }
+  const reach = squared.slice().sort()[k - 1];
+  const nearer = [];
+  const ties = [];
+  for (let i = 0; i < n; i++) {
+    if (squared[i] < reach) nearer.push(i);
+    else if (squared[i] === reach) ties.push(i);
+  }
+  return nearer.concat(ties.slice(0, k - nearer.length));
+}
+
+// The row nearest to a place of the map, NaN places left out; -1 if none is within `reach`.
+function nearestPlace(x, y, atX, atY, reach) {
+  let found = -1;
+  let least = reach * reach;
+  for (let i = 0; i < x.length; i++) {
+    const squared = (x[i] - atX) ** 2 + (y[i] - atY) ** 2;
+    if (squared < least) [found, least] = [i, squared];
+  }
+  return found;
+}
+
+// The next row in a direction, within 45° of it, at least `step` away so that each key press can be seen.
+function nextPlace(x, y, from, right, up, step) {
+  let found = -1;
+  let least = Infinity;
+  for (let i = 0; i < x.length; i++) {
+    const [dx, dy] = [x[i] - x[from], y[i] - y[from]];
+    const along = dx * right - dy * up;
+    const across = Math.abs(dx * up + dy * right);
+    if (along >= step && across <= along && along + across < least) [found, least] = [i, along + across];
+  }
+  return found;
+}
