@@ -20,6 +20,7 @@ _FEWEST = 25  # rows of a region, however small its share
 _SIGNIFICANT = 0.05
 _CUTS = 30  # independent ones that all cuts of one feature are worth: they share most of their rows
 _SHOWN_LEVELS = 4
+_NEARLY = 0.97  # of the gain is enough for a limit of fewer digits
 EVERYWHERE = "all rows"
 
 Limits = tuple[float, float] | frozenset[int]  # low < value <= high, or one of these levels
@@ -92,7 +93,7 @@ def described_regions(
     >>> dist = nc.Normal(np.zeros(4000), 1.0)
     >>> regions = nc.diagnostics.described_regions(dist, y, {"age": age, "town": town})
     >>> regions.names.tolist()
-    ['town in A, B', 'age ≤ 60 and town = C', 'age > 60 and town = C']
+    ['age ≤ 60', 'age > 60 and town in A, B', 'age > 60 and town = C']
     >>> nc.diagnostics.local_calibration(dist, y, regions=regions, correction="holm")["finding"].tolist()
     ['ok', 'ok', 'too narrow']
     """
@@ -212,15 +213,17 @@ def _ordered_cuts(
         return None, 0
     gains = _gains(np.cumsum(targets[order], axis=0)[left - 1], left, len(values))
     best = int(np.argmax(gains))
-    below, above = ranked[left[best] - 1], ranked[left[best]]
-    limit = _round_between(below, above) if column.levels is None else below
+    limit = float(ranked[left[best] - 1])
+    if column.levels is None:
+        limit = _round_limit((limit + ranked[left[best]]) / 2, ranked, left, gains) or limit
     return _Cut(float(gains[best]), j, ((-np.inf, limit), (limit, np.inf))), len(left)
 
 
 def _set_cuts(j: int, column: Feature, values: FloatArray, targets: FloatArray, least: int) -> tuple[_Cut | None, int]:
     """Return the best cut of the levels into two sets: in the order of the means of one target."""
     codes, place, counts = np.unique(values.astype(np.intp), return_inverse=True, return_counts=True)
-    sums = np.column_stack([np.bincount(place, weights=target) for target in targets.T])
+    sums = np.zeros((len(codes), targets.shape[1]))
+    np.add.at(sums, place, targets)
     best, tried = None, 0
     for target in sums.T:
         order = np.argsort(target / counts, kind="stable")
@@ -242,14 +245,17 @@ def _gains(sums: FloatArray, left: IntArray, n: int) -> FloatArray:
     return (sums**2).sum(axis=1) * n / (left * (n - left))
 
 
-def _round_between(low: float, high: float) -> float:
-    """Return a number with few digits in [low, high)."""
+def _round_limit(limit: float, ranked: FloatArray, left: IntArray, gains: FloatArray) -> float | None:
+    """Return a limit of few digits that gains nearly as much: 60, not 60.16."""
+    size = int(np.floor(np.log10(abs(limit)))) if limit else 0
     for digits in range(1, 17):
-        for value in (low + (high - low) / 2, low):
-            cut = float(f"{value:.{digits}g}")
-            if low <= cut < high:
-                return cut
-    return float(low)
+        step = 10.0 ** (size - digits + 1)
+        for rounded in (float(f"{limit + move:.{digits}g}") for move in (0.0, -step, step)):
+            place = np.searchsorted(left, np.searchsorted(ranked, rounded, side="right"))
+            is_cut = place < len(left) and ranked[left[place] - 1] <= rounded < ranked[left[place]]
+            if is_cut and gains[place] >= _NEARLY * gains.max():
+                return rounded
+    return None
 
 
 def _divide(leaf: _Leaf, cut: _Cut, columns: Sequence[Feature]) -> list[_Leaf]:

@@ -7,7 +7,6 @@ from nearcal.reporting._judgement import Judgement
 from nearcal.reporting._markup import Markup, element
 
 
-
 def role(place: int, count: int) -> str:
     """Return the class of a method by its place: the last is what is judged."""
     return "after" if place == count - 1 else "before"
@@ -15,7 +14,7 @@ def role(place: int, count: int) -> str:
 
 def pit_histogram(table: Table, name: str, kind: str, tallest: float) -> Markup:
     """Draw a histogram of PIT values over the band that chance explains; ``tallest`` is the top of the scale."""
-    width, height, left, bottom = 320.0, 190.0, 34.0, 34.0
+    width, height, left, bottom = 320.0, 240.0, 26.0, 34.0
     plot_width, plot_height = width - left - 8, height - bottom - 10
 
     def x(u: float) -> float:
@@ -43,7 +42,7 @@ def pit_histogram(table: Table, name: str, kind: str, tallest: float) -> Markup:
 
 def reliability(tables: Sequence[tuple[str, Table]]) -> Markup:
     """Draw the share of observations below predicted quantiles against their level."""
-    size, left, bottom = 300.0, 44.0, 40.0
+    size, left = 294.0, 44.0
     plot = size - left - 10
 
     def x(level: float) -> float:

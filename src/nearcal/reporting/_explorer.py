@@ -15,7 +15,7 @@ from nearcal.reporting._packing import pack, pack_numbers, pack_scaled
 from nearcal.scaling import learn_scaling
 
 SCORES = np.linspace(-2.5, 2.5, 11)  # normal scores of the quantiles that densities are drawn from
-DIMENSIONS = 8  # of the space that neighbours are searched in; more are reduced to principal components
+DIMENSIONS = 12  # of the space that neighbours are searched in; more are reduced to principal components
 _AXES = 24  # features that can be chosen as axes
 _EXTREMES = 0.02  # share of rows beyond the ends of a colour scale
 
@@ -44,8 +44,6 @@ def explorer_data(
     local = [local_figures(means[:, 3 * j : 3 * j + 3]) for j in range(len(observed))]
     offered = _offered(features, axes)
     shown = [_axis(feature, rows) for feature in offered] + _components(points)
-    start = [next(j for j, axis in enumerate(shown) if axis["name"] == name) for name in axes[:2]]
-    start += [j for j in (*range(len(offered), len(shown)), *range(len(offered))) if j not in start]
     return {
         "n": len(rows),
         "total": len(y),
@@ -56,7 +54,7 @@ def explorer_data(
         "rows": pack(rows, "uint32"),
         "y": pack_numbers(y[rows]),
         "axes": shown,
-        "start": start[:2] if len(start) > 1 else [0, 0],
+        "start": _start(offered, axes, len(shown)),
         "dimensions": points.shape[1],
         "columns": space.shape[1],
         "kept": kept,
@@ -82,6 +80,22 @@ def _offered(features: Sequence[Feature], axes: Sequence[str]) -> list[Feature]:
     others = [feature.name for feature in features if feature.name not in axes]
     names = {*axes, *others[: max(0, _AXES - len(axes))]}
     return [feature for feature in features if feature.name in names]
+
+
+def _start(offered: Sequence[Feature], axes: Sequence[str], count: int) -> list[int]:
+    """Choose the axes to start with: what cuts regions first, and of the others what tells most beside it."""
+    used = [j for j, feature in enumerate(offered) if feature.name in axes]
+    used.sort(key=lambda j: axes.index(offered[j].name))
+    if len(used) > 1:
+        return [used[0], min(used[1:], key=lambda j: _dependence(offered[used[0]], offered[j]))]
+    others = [j for j in (*range(len(offered), count), *range(len(offered))) if j not in used]
+    return ([*used, *others] * 2)[:2]
+
+
+def _dependence(first: Feature, second: Feature) -> float:
+    both = ~(np.isnan(first.values) | np.isnan(second.values))
+    a, b = (np.argsort(np.argsort(feature.values[both])) for feature in (first, second))
+    return float(abs(np.corrcoef(a, b)[0, 1])) if both.sum() > 1 else 1.0
 
 
 def _axis(feature: Feature, rows: IntArray) -> dict[str, Any]:
@@ -127,7 +141,7 @@ def _quantiles(dists: Sequence[Distribution], coverage: float) -> dict[str, Any]
     known = np.isfinite(both)
     low = np.where(known, both, np.inf).min(axis=1)
     high = np.where(known, both, -np.inf).max(axis=1)
-    low, high = (np.float32(end).astype(np.float64) for end in (low, high))  # as the page will know them
+    low, high = (end.astype(np.float32).astype(np.float64) for end in (low, high))  # as the page will know them
     span = np.where(high > low, high - low, 1.0)[:, np.newaxis]
     share = np.clip((both - low[:, np.newaxis]) / span, 0.0, 1.0)
     return {"low": pack(low, "float32"), "high": pack(high, "float32"), "quantiles": pack_scaled(share, 0.0, 1.0)}

@@ -1,6 +1,6 @@
 """The public function: distributions and observations in, a page out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from os import PathLike
@@ -13,7 +13,6 @@ from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_c
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal._version import __version__
-from nearcal.diagnostics._described_regions import EVERYWHERE, Found, find_regions, split_rows
 from nearcal.diagnostics._features import Feature, as_features
 from nearcal.diagnostics._regions import Regions
 from nearcal.distributions import Distribution
@@ -25,6 +24,7 @@ from nearcal.reporting._explorer import choose_k, explorer_data
 from nearcal.reporting._judgement import Observed, judge
 from nearcal.reporting._markup import Markup
 from nearcal.reporting._page import build_page
+from nearcal.reporting._places import all_rows, describe_places
 from nearcal.reporting._verdict import Change, Method, Verdict, decide
 
 _METRICS = ("crps", "rmse", "interval_score", "coverage", "width", "worst_region_coverage", "regional_coverage_error")
@@ -145,7 +145,7 @@ def report(
     >>> y = rng.normal(0.0, np.where(age > 60, 3.0, 1.0))
     >>> page = nc.report(nc.Normal(np.zeros(4000), 1.5), y, features={"age": age})
     >>> print(page.verdict.lead)
-    Where age > 60, 90% intervals of “predictions” cover 59.3% (650 rows).
+    Where age > 60, 90% intervals of “predictions” cover 57.8% (630 rows).
     """
     named = _as_named(dists)
     n = len(next(iter(named.values())))
@@ -156,9 +156,9 @@ def report(
     seeds = np.random.SeedSequence(rng).spawn(3)
     shown = {name: named[name] for name in dict.fromkeys((next(iter(named)), list(named)[-1]))}
     observed = _observe(shown, observations, coverage, n_cal, seeds[0])
-    found = _regions(observed, columns, n, np.random.default_rng(seeds[1]))
+    places = describe_places(observed, columns, np.random.default_rng(seeds[1]))
     methods = [
-        Method(name, one, judge(one, _all_rows(n))[0], judge(one, found.regions) if columns else ())
+        Method(name, one, judge(one, all_rows(n))[0], judge(one, places.regions) if places else ())
         for name, one in zip(shown, observed, strict=True)
     ]
     evaluation = _evaluate(named, observations, positions, coverage, regions, rng)
@@ -168,10 +168,18 @@ def report(
     if positions is not None:
         neighbors = choose_k(len(rows)) if k is None else check_count(k, "k", 2)
         data = explorer_data(
-            shown, observed, observations, columns, positions, rows, k=neighbors, axes=found.features, response=response
+            shown,
+            observed,
+            observations,
+            columns,
+            positions,
+            rows,
+            k=neighbors,
+            axes=places.features if places else (),
+            response=response,
         )
     made = Report(
-        build_page(title, _parts(methods, verdict, evaluation, title, n, rng), data),
+        build_page(title, _parts(methods, verdict, evaluation, places.anew if places else (), title, rng), data),
         verdict,
         evaluation,
         _region_table(methods),
@@ -221,29 +229,6 @@ def _observe(
     ]
 
 
-def _regions(
-    observed: Sequence[Observed], columns: Sequence[Feature], n: int, generator: np.random.Generator
-) -> Found:
-    """Describe regions for the first method, then those that only show in the last."""
-    if not columns:
-        return Found(_all_rows(n), ())
-    searched = split_rows(n, 0.5, generator)
-    trees = [find_regions(one.pit, one.covered, columns, searched) for one in observed]
-    named = {
-        name: rows
-        for tree in trees
-        for name, rows in zip(tree.regions.names.tolist(), tree.regions.rows, strict=True)
-    }
-    if len(named) > 1:
-        named.pop(EVERYWHERE, None)
-    regions = Regions(np.array(list(named)), tuple(named.values()))
-    return Found(regions, tuple(dict.fromkeys(name for tree in trees for name in tree.features)))
-
-
-def _all_rows(n: int) -> Regions:
-    return Regions(np.array([EVERYWHERE]), (np.arange(n),))
-
-
 def _evaluate(
     dists: Mapping[str, Distribution], y: FloatArray, space: FloatArray | None, coverage: float, regions: Any, rng: int
 ) -> Evaluation:
@@ -267,9 +252,9 @@ def _sample(n: int, points: int, generator: np.random.Generator) -> IntArray:
 
 
 def _parts(
-    methods: Sequence[Method], verdict: Verdict, evaluation: Evaluation, title: str, n: int, rng: int
+    methods: Sequence[Method], verdict: Verdict, evaluation: Evaluation, anew: Collection[str], title: str, rng: int
 ) -> dict[str, Markup]:
-    coverage = methods[0].observed.coverage
+    coverage, n = methods[0].observed.coverage, methods[0].overall.n
     settings = {
         "Rows": f"{n:,}",
         "Nominal coverage": f"{100 * coverage:g}%",
@@ -283,7 +268,7 @@ def _parts(
         "verdict": _sections.verdict_section(verdict),
         "table": _sections.table_section(evaluation, coverage),
         "charts": _sections.charts_section(methods),
-        "regions": _sections.regions_section(methods),
+        "regions": _sections.regions_section(methods, anew),
         "notes": _sections.notes_section(methods, settings),
     }
 

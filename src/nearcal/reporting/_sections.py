@@ -1,11 +1,10 @@
 """The parts of the page that need no script: verdict, table, charts, regions, notes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from nearcal.diagnostics import pit_histogram, reliability
-from nearcal.diagnostics._described_regions import EVERYWHERE
 from nearcal.evaluation import Evaluation
 from nearcal.reporting import _charts
 from nearcal.reporting._judgement import POWER, SIGNIFICANT, SMALL_DISTANCE, SMALL_GAP, Grade, Judgement
@@ -75,8 +74,8 @@ def charts_section(methods: Sequence[Method]) -> Markup:
     return element("div", figures, class_="figures")
 
 
-def regions_section(methods: Sequence[Method]) -> Markup:
-    """Return the regions, the worst first, with the coverage of the methods in each."""
+def regions_section(methods: Sequence[Method], anew: Collection[str]) -> Markup:
+    """Return the regions, the worst first, those that were found ``anew`` for the last method by themselves."""
     if not methods[0].regions:
         return element("p", "No features or positions were given, so that no region could be described.")
     nominal = methods[0].observed.coverage
@@ -91,13 +90,20 @@ def regions_section(methods: Sequence[Method]) -> Markup:
     ]
     head += [element("th", f"{_percent(least)} to 100%, line at {_percent(nominal)}", class_="strip")]
     head += [element("th", "What the tests say", scope="col")]
-    body = [_region_line(line, methods, nominal, float(least)) for line in lines]
+    body = [_region_line(line, methods, nominal, float(least)) for line in lines if line[0].region not in anew]
+    again = [_region_line(line, methods, nominal, float(least)) for line in lines if line[0].region in anew]
+    if again:
+        words = f"Looked for anew in the predictions of “{methods[-1].name}”"
+        body += [element("tr", element("th", words, colspan=len(head)), class_="group"), *again]
     table = element("table", element("thead", element("tr", head)), element("tbody", body), class_="regions")
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table of regions")
 
 
 def _region_line(line: Sequence[Judgement], methods: Sequence[Method], nominal: float, least: float) -> Markup:
-    cells = [element("th", line[0].region, scope="row"), element("td", f"{line[0].n:,}", class_="number", data_label="rows")]
+    cells = [
+        element("th", line[0].region, scope="row"),
+        element("td", f"{line[0].n:,}", class_="number", data_label="rows"),
+    ]
     for one, method in zip(line, methods, strict=True):
         cells.append(element("td", _percent(one.coverage), class_="number", data_label=f"{method.name} covers"))
     cells.append(element("td", _charts.coverage_strip(line, nominal, least), class_="strip"))
@@ -111,7 +117,7 @@ def _region_line(line: Sequence[Judgement], methods: Sequence[Method], nominal: 
 
 def _finding(one: Judgement, name: str) -> str:
     prefix = f"{name}: " if name else ""
-    p_value = "p < 0.001" if one.p_value < 0.001 else f"p = {one.p_value:.2g}"
+    p_value = "p\u00a0<\u00a00.001" if one.p_value < 0.001 else f"p\u00a0=\u00a0{one.p_value:.2g}"
     words = "" if one.grade == Grade.FINE else f", {one.finding}"
     return f"{prefix}{_GRADES[one.grade]}{words} ({p_value})"
 
@@ -136,22 +142,19 @@ def notes_section(methods: Sequence[Method], settings: Mapping[str, str]) -> Mar
         "A PIT value is the predicted probability of a value below the one observed. If predictions are right these "
         "are spread evenly: a hump in the middle means too wide, a valley too narrow, a slope a bias. The shaded band "
         "holds all bars with probability 95% if predictions are right.",
+        "Densities in the explorer are drawn from eleven quantiles, lightly smoothed: their small bumps mean nothing.",
     ]
     made = [element("div", element("dt", key), element("dd", value)) for key, value in settings.items()]
     return join(element("ul", [element("li", rule) for rule in rules]), element("dl", made, class_="settings"))
-
-
-def region_count(methods: Sequence[Method]) -> int:
-    """Return the number of described regions, none where nothing separates the rows."""
-    return sum(one.region != EVERYWHERE for one in methods[0].regions)
 
 
 def _with_error(metric: str, value: float, error: float, *, signed: bool = False) -> str:
     sign = "+" if signed else ""
     if metric in _SHARES:
         unit = " pts" if signed else "%"
-        return f"{100 * value:{sign}.1f} ± {100 * error:.1f}{unit}"
-    return f"{value:{sign}.4g} ± {error:.1g}"
+        return f"{100 * value:{sign}.1f} ± {100 * error:.1f}{unit}".replace("-", "−")
+    error = 0.0 if error < 1e-9 * abs(value) else error  # what is the same in all rows has an error of rounding only
+    return f"{value:{sign}.4g} ± {error:.1g}".replace("-", "−")
 
 
 def _percent(share: float) -> str:

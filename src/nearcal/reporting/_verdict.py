@@ -164,17 +164,16 @@ def _everywhere(method: Method, count: int) -> Answer:
 
 def _mended(first: Method, last: Method, score: Change | None) -> Answer:
     bad_before, bad_after = first.state in ("places", "wrong"), last.state in ("places", "wrong")
+    mood: Mood
     if not bad_before:
-        text, mood = "There was nothing clear to mend.", "plain" if not bad_after else "bad"
+        text, mood = "There was nothing clear to mend.", "bad" if bad_after else "plain"
     elif not bad_after:
         text, mood = "Yes: nothing is clearly off any more.", "good"
-    elif _is_better(first, last, score):
-        text, mood = "In part.", "fair"
     else:
-        text, mood = "No.", "bad"
+        text, mood = ("In part.", "fair") if _is_better(first, last, score) else ("No.", "bad")
     if first.regions and (bad_before or bad_after):
         text += f" Regions clearly off: {first.clear} before, {last.clear} after."
-    return Answer("Mended?", mood, text + _score_words(score))  # type: ignore[arg-type]
+    return Answer("Mended?", mood, text + _score_words(score))
 
 
 def _score_words(score: Change | None) -> str:
@@ -182,7 +181,9 @@ def _score_words(score: Change | None) -> str:
         return ""
     size = f"{abs(score.value):.1%} ± {score.error:.1%}"
     if abs(score.value) <= 2 * score.error:
-        return f" The error of the predictions (CRPS) does not change measurably ({score.value:+.1%} ± {score.error:.1%})."
+        return (
+            f" The error of the predictions (CRPS) does not change measurably ({score.value:+.1%} ± {score.error:.1%})."
+        )
     return f" The error of the predictions (CRPS) {'falls' if score.value < 0 else 'rises'} by {size}."
 
 
@@ -193,8 +194,10 @@ def _certainty(method: Method) -> Answer:
     if smallest:
         local = detectable_gap(method.observed, smallest, len(method.regions))
         text += f", and in the smallest region ({smallest:,} rows) if it exceeds about {_points(local)}"
-    sampled = "" if method.observed.n_cal is None else (
-        f" The sampling error of {method.observed.n_cal:,} calibration rows is allowed for."
+    sampled = (
+        ""
+        if method.observed.n_cal is None
+        else (f" The sampling error of {method.observed.n_cal:,} calibration rows is allowed for.")
     )
     return Answer("How sure is this?", "plain", f"{text}; smaller ones would often go unnoticed.{sampled}")
 

@@ -1,17 +1,18 @@
-// A predictive density from a few quantiles: φ(z(y)) z'(y), with z(y) a monotone cubic through the known scores.
-// It is exact for a Normal, whose z is a straight line, and never negative.
+// A predictive density from a few quantiles: φ(z(y)) z'(y), where z(y) runs through the known normal scores. Its slope
+// is smoothed over neighbouring quantiles, whose random errors would look like peaks. Exact for a Normal, whose slope
+// is the same everywhere, and never negative.
 
-function densityCurve(quantiles, scores, low, high, points = 120) {
+function densityCurve(quantiles, scores, low, high, points = 160) {
   const { y, z } = distinctKnots(quantiles, scores, high - low);
   if (y.length < 2) return null;
-  const slopes = monotoneSlopes(y, z);
-  const grid = [];
-  for (let i = 0; i <= points; i++) {
-    const at = low + ((high - low) * i) / points;
-    const [score, slope] = interpolate(y, z, slopes, at);
-    grid.push([at, Math.exp(-0.5 * score * score) * 0.3989422804 * slope]);
-  }
-  return grid;
+  const slopes = smoothSlopes(y, z);
+  const step = (high - low) / points;
+  const curve = Array.from({ length: points + 1 }, (_, i) => {
+    const [score, slope] = interpolate(y, z, slopes, low + i * step);
+    return [low + i * step, Math.exp(-0.5 * score * score) * slope];
+  });
+  const total = curve.reduce((sum, [, density]) => sum + density, 0) * step;
+  return curve.map(([at, density]) => [at, density / total]);
 }
 
 // Quantiles that nearly coincide would make a spike of rounding errors: those too near to the one before are left out.
@@ -27,29 +28,19 @@ function distinctKnots(quantiles, scores, span) {
   return { y, z };
 }
 
-// Fritsch and Carlson: harmonic means of the slopes of neighbouring chords.
-function monotoneSlopes(y, z) {
-  const chords = y.slice(1).map((right, i) => (z[i + 1] - z[i]) / (right - y[i]));
-  const inner = chords.slice(1).map((right, i) => {
-    const [before, after] = [y[i + 1] - y[i], y[i + 2] - y[i + 1]];
-    const [a, b] = [2 * after + before, after + 2 * before];
-    return (a + b) / (a / chords[i] + b / right);
-  });
-  return [chords[0], ...inner, chords[chords.length - 1]];
+// Logarithms of the slopes at the knots: means over the chords beside each, then over neighbouring knots.
+function smoothSlopes(y, z) {
+  const chords = y.slice(1).map((right, i) => Math.log((z[i + 1] - z[i]) / (right - y[i])));
+  const atKnots = y.map((_, i) => ((chords[i - 1] ?? chords[i]) + (chords[i] ?? chords[i - 1])) / 2);
+  return atKnots.map((own, i) => ((atKnots[i - 1] ?? own) + 2 * own + (atKnots[i + 1] ?? own)) / 4);
 }
 
 function interpolate(y, z, slopes, at) {
   const last = y.length - 1;
-  if (at <= y[0]) return [z[0] + slopes[0] * (at - y[0]), slopes[0]];
-  if (at >= y[last]) return [z[last] + slopes[last] * (at - y[last]), slopes[last]];
+  if (at <= y[0]) return [z[0] + Math.exp(slopes[0]) * (at - y[0]), Math.exp(slopes[0])];
+  if (at >= y[last]) return [z[last] + Math.exp(slopes[last]) * (at - y[last]), Math.exp(slopes[last])];
   let i = 0;
   while (at > y[i + 1]) i++;
-  const h = y[i + 1] - y[i];
-  const t = (at - y[i]) / h;
-  const rise = z[i + 1] - z[i];
-  const score = z[i] + t * (h * slopes[i] + t * (3 * rise - h * (2 * slopes[i] + slopes[i + 1])
-    + t * (h * (slopes[i] + slopes[i + 1]) - 2 * rise)));
-  const slope = slopes[i] + (2 * t * (3 * rise - h * (2 * slopes[i] + slopes[i + 1]))
-    + 3 * t * t * (h * (slopes[i] + slopes[i + 1]) - 2 * rise)) / h;
-  return [score, Math.max(slope, 0)];
+  const share = (at - y[i]) / (y[i + 1] - y[i]);
+  return [z[i] + share * (z[i + 1] - z[i]), Math.exp(slopes[i] + share * (slopes[i + 1] - slopes[i]))];
 }

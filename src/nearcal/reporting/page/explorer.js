@@ -53,8 +53,13 @@ class Explorer {
     });
     points.addEventListener("keydown", (event) => this.press(event));
     new ResizeObserver(() => requestAnimationFrame(() => this.redraw())).observe(points.parentElement);
-    addEventListener("beforeprint", () => this.redraw((this.isPrinting = true)));
-    addEventListener("afterprint", () => this.redraw((this.isPrinting = false)));
+    addEventListener("beforeprint", () => this.print(true));
+    addEventListener("afterprint", () => this.print(false));
+  }
+
+  print(isPrinting) {
+    this.isPrinting = isPrinting;
+    this.redraw();
   }
 
   press(event) {

@@ -31,7 +31,6 @@ class Scatter {
       this.y[i] = bottom - (bottom - top) * place(axisY, i, 1);
     }
     this.names = [axisX.name, axisY.name];
-    this.axes = [axisX, axisY];
     this.size = Math.min(4, Math.max(1.2, 0.6 * Math.sqrt(((right - left) * (bottom - top)) / this.x.length)));
   }
 
@@ -39,7 +38,6 @@ class Scatter {
     [this.shades, this.ramp, this.ink] = [shades, ramp, ink];
     const context = this.picture.getContext("2d");
     context.clearRect(0, 0, this.width, this.height);
-    this.drawAxes(context);
     this.drawRows(context, this.rowsByShade(), this.size);
   }
 
@@ -99,6 +97,7 @@ class Scatter {
   show(picked, neighbors) {
     const { context } = this;
     context.clearRect(0, 0, this.width, this.height);
+    this.drawAxes(context);
     context.globalAlpha = picked < 0 ? 1 : 0.3;
     context.drawImage(this.picture, 0, 0, this.width, this.height);
     context.globalAlpha = 1;
