@@ -17,7 +17,7 @@ from nearcal.distributions._base import Seed
 from nearcal.recalibration._base import require_distribution
 
 _FEWEST = 25  # rows of a region, however small its share
-_SIGNIFICANT = 0.05
+_SIGNIFICANT = 0.01
 _CUTS = 30  # independent ones that all cuts of one feature are worth: they share most of their rows
 _SHOWN_LEVELS = 4
 _NEARLY = 0.97  # of the gain is enough for a limit of fewer digits
@@ -71,13 +71,14 @@ def described_regions(
 
     Notes
     -----
-    A binary tree is grown greedily. Its response has three columns, uncorrelated and of unit variance if predictions
-    are calibrated: √3 (2u - 1) and √5 (6u² - 6u + 1) of the PIT value u (Neyman's smooth components: predictions too
-    low or high, too narrow or wide), and whether y was missed by the interval. The gain of a cut into n₁ and n₂ rows is
-    the sum over the three of n₁n₂/(n₁ + n₂) (difference of means)² / variance, which is χ² with three degrees of
-    freedom if calibration is the same on both sides. The cut with the largest gain is made if it is significant at 5%
-    after Bonferroni's correction for the cuts tried, those of one feature counting as at most 30. Unordered categories
-    are cut in the order of their means. Missing numbers stay with the low ones.
+    A binary tree is grown greedily. Its response has three columns: √3 (2u - 1) and √5 (6u² - 6u + 1) of the PIT value
+    u (Neyman's smooth components: predictions too low or high, too narrow or wide), and whether y was missed by the
+    interval. The gain of a cut into n₁ and n₂ rows is n₁n₂/(n₁ + n₂) times the squared difference of the means of the
+    three, in units of their covariance in the region (Mahalanobis distance), which is χ² with three degrees of freedom
+    if calibration is the same on both sides. The cut with the largest gain is made if it is significant at 1% after
+    Bonferroni's correction for the cuts tried, those of one feature counting as at most 30. Unordered categories are
+    cut in the order of their means. Missing numbers stay with the low ones. Limits are rounded where that costs less
+    than 3% of the gain.
 
     References
     ----------
@@ -184,10 +185,7 @@ def _best_cut(leaf: _Leaf, columns: Sequence[Feature], targets: FloatArray, leas
 
     if len(leaf.rows) < 2 * least:
         return None
-    own = targets[leaf.rows] - targets[leaf.rows].mean(axis=0)
-    deviation = own.std(axis=0)
-    varies = deviation > 1e-9
-    own = own[:, varies] / deviation[varies]
+    own = _whiten(targets[leaf.rows])
     cuts, tried = [], 0
     for j, column in enumerate(columns):
         propose = _ordered_cuts if column.is_ordered else _set_cuts
@@ -198,6 +196,14 @@ def _best_cut(leaf: _Leaf, columns: Sequence[Feature], targets: FloatArray, leas
         return None
     best = max(cuts, key=lambda cut: cut.gain)
     return best if chi2.sf(best.gain, own.shape[1]) * tried < _SIGNIFICANT else None
+
+
+def _whiten(targets: FloatArray) -> FloatArray:
+    """Return the targets centred, uncorrelated and of unit variance; what does not vary is dropped."""
+    moved = targets - targets.mean(axis=0)
+    variances, axes = np.linalg.eigh(moved.T @ moved / len(moved))
+    varies = variances > 1e-9
+    return moved @ axes[:, varies] / np.sqrt(variances[varies])
 
 
 def _ordered_cuts(
