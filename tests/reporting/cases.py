@@ -23,6 +23,7 @@ HOSTILE = {
     "feature": "</script><script>window.hacked = 4</script>",
     "category": "<!--<script> & </textarea> é \u2028 \u202e 🏳️‍🌈",
     "long": "very long " * 200,
+    "longer": "very long " * 300,
     "response": "<b onmouseover=alert(1)>y</b>",
 }
 
@@ -31,7 +32,7 @@ def hostile_report(n=600, **options):
     """Return a report in which every string is hostile, wrong where the hostile feature says so."""
     rng = np.random.default_rng(1)
     value = rng.uniform(size=n)
-    category = rng.choice([HOSTILE["category"], HOSTILE["long"], "{{7*7}}"], size=n)
+    category = rng.choice([HOSTILE["category"], HOSTILE["long"], HOSTILE["longer"]], size=n)
     features = {HOSTILE["feature"]: value, HOSTILE["long"]: category, "__proto__": rng.normal(size=n)}
     y = rng.normal(0.0, np.where(value > 0.5, 5.0, 1.0))
     dists = {HOSTILE["method"]: nc.Normal(np.zeros(n), 1.0), HOSTILE["long"]: nc.Normal(np.zeros(n), 1 + 4 * value)}

@@ -14,6 +14,7 @@ import pytest
 import nearcal as nc
 from nearcal.reporting._explorer import choose_k
 from nearcal.reporting._markup import Markup, element, join
+from nearcal.reporting._names import shorten, shorten_all
 from nearcal.reporting._packing import pack_numbers, pack_scaled
 from nearcal.reporting._page import embed_json
 from tests.reporting.cases import HOSTILE, hostile_report, make
@@ -76,12 +77,13 @@ def test_hostile_strings_stay_text():
     assert not {"img", "textarea", "iframe", "link"} & set(tags)
     assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
     text = "".join(found.text)
-    for name in ("title", "method", "feature"):
-        assert HOSTILE[name] in text
+    assert HOSTILE["title"] in text
+    for name in ("method", "feature"):
+        assert shorten(HOSTILE[name]) in text
     data = data_of(page)
     assert data["response"] == HOSTILE["response"]
-    assert [axis["name"] for axis in data["axes"]][:3] == [HOSTILE["feature"], HOSTILE["long"], "__proto__"]
-    assert HOSTILE["category"] in data["axes"][1]["levels"]
+    assert [axis["name"] for axis in data["axes"]] == [HOSTILE["feature"], shorten(HOSTILE["long"]), "__proto__"]
+    assert shorten(HOSTILE["category"]) in data["axes"][1]["levels"]
 
 
 def test_embedded_json_cannot_end_its_element():
@@ -94,6 +96,18 @@ def test_markup_escapes_all_but_itself():
     made = element("p", "<i>", element("b", "x & y"), ["1", 2], title='"><script>')
     assert made == '<p title="&quot;&gt;&lt;script&gt;">&lt;i&gt;<b>x &amp; y</b>12</p>'
     assert join(Markup("<hr>"), "<hr>") == "<hr>&lt;hr&gt;"
+
+
+def test_names_are_shortened_and_still_differ():
+    long, longer = HOSTILE["long"], HOSTILE["longer"]
+    shown = shorten_all([long, longer, "short", "a\nb\u202ec"])
+    assert len(set(shown)) == 4
+    assert max(len(name) for name in shown) <= 60
+    assert shown[2:] == ["short", "a\ufffdb\ufffdc"]
+    dist, y, _ = make(100, 1, "right")
+    report = nc.report({long: dist, longer: dist}, y)
+    assert report.evaluation["method"].tolist()[:2] == [long, longer]
+    assert long not in report.html
 
 
 def test_a_notebook_shows_the_page_in_a_frame(local):

@@ -221,7 +221,8 @@ def _ordered_cuts(
     best = int(np.argmax(gains))
     limit = float(ranked[left[best] - 1])
     if column.levels is None:
-        limit = _round_limit((limit + ranked[left[best]]) / 2, ranked, left, gains) or limit
+        rounded = _round_limit((limit + float(ranked[left[best]])) / 2, ranked, left, gains)
+        limit = limit if rounded is None else rounded
     return _Cut(float(gains[best]), j, ((-np.inf, limit), (limit, np.inf))), len(left)
 
 
@@ -252,11 +253,11 @@ def _gains(sums: FloatArray, left: IntArray, n: int) -> FloatArray:
 
 
 def _round_limit(limit: float, ranked: FloatArray, left: IntArray, gains: FloatArray) -> float | None:
-    """Return a limit of few digits that gains nearly as much: 60, not 60.16."""
-    size = int(np.floor(np.log10(abs(limit)))) if limit else 0
-    for digits in range(1, 17):
-        step = 10.0 ** (size - digits + 1)
-        for rounded in (float(f"{limit + move:.{digits}g}") for move in (0.0, -step, step)):
+    """Return a limit of few digits, for how far values spread, that gains nearly as much: 60, not 60.16."""
+    coarse = int(np.floor(np.log10(ranked[-1] - ranked[left[0] - 1])))
+    for decimals in range(-coarse, 16 - coarse):
+        for move in (0.0, -(10.0**-decimals), 10.0**-decimals):
+            rounded = round(limit + move, decimals)
             place = np.searchsorted(left, np.searchsorted(ranked, rounded, side="right"))
             is_cut = place < len(left) and ranked[left[place] - 1] <= rounded < ranked[left[place]]
             if is_cut and gains[place] >= _NEARLY * gains.max():

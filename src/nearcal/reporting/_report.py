@@ -23,6 +23,7 @@ from nearcal.reporting import _sections
 from nearcal.reporting._explorer import choose_k, explorer_data
 from nearcal.reporting._judgement import Observed, judge
 from nearcal.reporting._markup import Markup
+from nearcal.reporting._names import shorten, shorten_all, shorten_features
 from nearcal.reporting._page import build_page
 from nearcal.reporting._places import all_rows, describe_places
 from nearcal.reporting._verdict import Change, Method, Verdict, decide
@@ -154,7 +155,8 @@ def report(
     columns = _columns(features, positions, n, levels, names)
     positions = _space_of(columns) if positions is None else positions
     seeds = np.random.SeedSequence(rng).spawn(3)
-    shown = {name: named[name] for name in dict.fromkeys((next(iter(named)), list(named)[-1]))}
+    shown = dict(zip(shorten_all(named), named.values(), strict=True))
+    shown = {name: shown[name] for name in dict.fromkeys((next(iter(shown)), list(shown)[-1]))}
     observed = _observe(shown, observations, coverage, n_cal, seeds[0])
     places = describe_places(observed, columns, np.random.default_rng(seeds[1]))
     methods = [
@@ -176,7 +178,7 @@ def report(
             rows,
             k=neighbors,
             axes=places.features if places else (),
-            response=response,
+            response=shorten(response),
         )
     made = Report(
         build_page(title, _parts(methods, verdict, evaluation, places.anew if places else (), title, rng), data),
@@ -206,9 +208,8 @@ def _columns(
     levels: Mapping[str, Sequence[Any]] | None,
     names: Sequence[str] | None,
 ) -> tuple[Feature, ...]:
-    if features is not None:
-        return as_features(features, n, levels, names)
-    return () if positions is None else as_features(positions, n, levels, names)
+    given = positions if features is None else features
+    return () if given is None else shorten_features(as_features(given, n, levels, names))
 
 
 def _space_of(columns: Sequence[Feature]) -> FloatArray | None:

@@ -9,6 +9,7 @@ from nearcal.evaluation import Evaluation
 from nearcal.reporting import _charts
 from nearcal.reporting._judgement import POWER, SIGNIFICANT, SMALL_DISTANCE, SMALL_GAP, Grade, Judgement
 from nearcal.reporting._markup import Markup, element, join
+from nearcal.reporting._names import shorten_all
 from nearcal.reporting._verdict import Method, Verdict
 
 _METRICS = {
@@ -44,7 +45,7 @@ def table_section(evaluation: Evaluation, coverage: float) -> Markup:
     rows = list(evaluation)
     change = [element("th", "change", class_="number", scope="col")] if len(methods) > 1 else []
     head = [element("th", "", scope="col"), element("th", "good is", scope="col")]
-    head += [element("th", name, class_="number", scope="col") for name in methods]
+    head += [element("th", name, class_="number", scope="col") for name in shorten_all(methods)]
     lines = []
     for metric in dict.fromkeys(evaluation["metric"].tolist()):
         words, good = _METRICS[metric]

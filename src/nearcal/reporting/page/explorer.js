@@ -150,7 +150,7 @@ function drawLegend(ramp, words) {
   canvas.width = ramp.length;
   ramp.forEach((shade, i) => {
     const context = canvas.getContext("2d");
-    context.fillStyle = shade;
+    context.fillStyle = cssColour(shade);
     context.fillRect(i, 0, 1, canvas.height);
   });
   ["low", "middle", "high"].forEach((name, i) => (document.getElementById(`legend-${name}`).textContent = words[i]));

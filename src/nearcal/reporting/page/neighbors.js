@@ -11,7 +11,7 @@ function nearestRows(space, row, k) {
       squared[i] += difference * difference;
     }
   }
-  const reach = squared.slice().sort()[k - 1];
+  const reach = smallest(squared.slice(), k - 1);
   const nearer = [];
   const ties = [];
   for (let i = 0; i < n; i++) {
@@ -19,6 +19,26 @@ function nearestRows(space, row, k) {
     else if (squared[i] === reach) ties.push(i);
   }
   return nearer.concat(ties.slice(0, k - nearer.length));
+}
+
+// The value that sorting would put at a place, by Hoare's selection; the array is rearranged.
+function smallest(values, place) {
+  let low = 0;
+  let high = values.length - 1;
+  while (low < high) {
+    const pivot = values[(low + high) >> 1];
+    let i = low;
+    let j = high;
+    while (i <= j) {
+      while (values[i] < pivot) i++;
+      while (values[j] > pivot) j--;
+      if (i <= j) [values[i++], values[j--]] = [values[j], values[i]];
+    }
+    if (place <= j) high = j;
+    else if (place >= i) low = i;
+    else break;
+  }
+  return values[place];
 }
 
 // The row nearest to a place of the map, NaN places left out; -1 if none is within `reach`.

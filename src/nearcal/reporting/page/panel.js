@@ -9,6 +9,8 @@ function describeRow(data, row) {
   const stride = data.scores.length + 2;
   const [low, high] = [data.low[row], data.high[row]];
   const value = (steps) => low + ((high - low) * steps) / 65535;
+  const digit = 10 ** Math.floor(Math.log10((high - low || 1) * 1e-3)); // the last that the packing has kept
+  const readable = (number) => Math.round(number / digit) * digit;
   const methods = data.methods.map((name, m) => {
     const start = (row * data.methods.length + m) * stride;
     const numbers = Array.from(data.quantiles.subarray(start, start + stride), value);
@@ -16,8 +18,8 @@ function describeRow(data, row) {
       name,
       role: m === data.methods.length - 1 ? "after" : "before",
       quantiles: numbers.slice(0, -2),
-      interval: numbers.slice(-2),
-      median: numbers[(stride - 3) / 2],
+      interval: numbers.slice(-2).map(readable),
+      median: readable(numbers[(stride - 3) / 2]),
       bias: data.local.bias.figures[m][row],
       spread: data.local.spread.figures[m][row],
       coverage: data.local.coverage.figures[m][row],

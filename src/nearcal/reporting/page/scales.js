@@ -82,8 +82,12 @@ function makeRamp(theme) {
     const t = (2 * i) / (SHADES - 1) - 1;
     const end = t < 0 ? low : high;
     const share = Math.abs(t) ** 0.85;
-    return `rgb(${middle.map((channel, j) => Math.round(channel + share * (end[j] - channel))).join(" ")})`;
+    return middle.map((channel, j) => Math.round(channel + share * (end[j] - channel)));
   });
+}
+
+function cssColour(shade) {
+  return `rgb(${shade.join(" ")})`;
 }
 
 // How far a local figure is from right, from -1 to 1: the place on the ramp.

@@ -1,5 +1,7 @@
-// The map of all rows. Drawn by hand on a canvas: 50,000 points take some ten milliseconds and no library, whose code
-// would outweigh the data of most reports.
+// The map of all rows. Drawn by hand on a canvas: 50,000 points take some milliseconds and no library, whose code would
+// outweigh the data of most reports.
+
+const FEWEST_PIXELS = 1.6; // radius below which a disc and a square look alike
 
 class Scatter {
   constructor(canvas, n) {
@@ -38,7 +40,30 @@ class Scatter {
     [this.shades, this.ramp, this.ink] = [shades, ramp, ink];
     const context = this.picture.getContext("2d");
     context.clearRect(0, 0, this.width, this.height);
-    this.drawRows(context, this.rowsByShade(), this.size);
+    if (this.size < FEWEST_PIXELS) this.stampRows(context);
+    else this.drawRows(context, this.rowsByShade(), this.size);
+  }
+
+  // Write squares into the pixels themselves: ten times as fast as asking the canvas for 50,000 of them.
+  stampRows(context) {
+    const { width, height } = this.picture;
+    const ratio = width / this.width;
+    const image = context.createImageData(width, height);
+    const pixels = new Uint32Array(image.data.buffer);
+    const side = Math.max(1, Math.round(2 * this.size * ratio));
+    for (const { rows, shade } of this.rowsByShade()) {
+      const [red, green, blue] = this.ramp[shade];
+      const colour = ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+      for (const i of rows) {
+        if (Number.isNaN(this.x[i] + this.y[i])) continue;
+        const left = Math.max(0, Math.round(this.x[i] * ratio - side / 2));
+        const top = Math.max(0, Math.round(this.y[i] * ratio - side / 2));
+        for (let line = top; line < Math.min(top + side, height); line++) {
+          pixels.fill(colour, line * width + left, line * width + Math.min(left + side, width));
+        }
+      }
+    }
+    context.putImageData(image, 0, 0);
   }
 
   // Rows in the order they are drawn: what is right first, what is most wrong on top.
@@ -52,17 +77,13 @@ class Scatter {
 
   drawRows(context, groups, size) {
     for (const { rows, shade } of groups) {
-      context.fillStyle = this.ramp[shade];
-      if (size < 1.6) {
-        for (const i of rows) context.fillRect(this.x[i] - size, this.y[i] - size, 2 * size, 2 * size);
-      } else {
-        context.beginPath();
-        for (const i of rows) {
-          context.moveTo(this.x[i] + size, this.y[i]);
-          context.arc(this.x[i], this.y[i], size, 0, 2 * Math.PI);
-        }
-        context.fill();
+      context.fillStyle = cssColour(this.ramp[shade]);
+      context.beginPath();
+      for (const i of rows) {
+        context.moveTo(this.x[i] + size, this.y[i]);
+        context.arc(this.x[i], this.y[i], size, 0, 2 * Math.PI);
       }
+      context.fill();
     }
   }
 
