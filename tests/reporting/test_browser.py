@@ -198,6 +198,16 @@ def test_hostile_strings_are_shown_as_text(open_page, tmp_path):
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
+def test_a_notebook_runs_the_page_in_its_frame(browser, saved):
+    page = browser.new_page()
+    page.set_content(saved[0]._repr_html_())
+    frame = page.frames[1]
+    frame.wait_for_function("document.getElementById('announcement').textContent !== ''")
+    frame.click("#worst")
+    assert frame.locator("#panel h3").first.inner_text().startswith("Row ")
+    page.close()
+
+
 def test_a_page_without_explorer(open_page, tmp_path):
     dist, y, _ = make(100, 1, "right")
     path = nc.report(dist, y).save(tmp_path / "plain.html")

@@ -210,6 +210,8 @@ def test_what_is_given_may_be_little():
     assert data_of(words.html) is None
     frame = nc.report(dist, y, features=pd.DataFrame(features))
     assert [axis["name"] for axis in data_of(frame.html)["axes"]] == ["x", "group"]
+    table = nc.report(dist, y, pd.DataFrame({"x": features["x"]}))
+    assert [axis["name"] for axis in data_of(table.html)["axes"]] == ["x"]
     named = nc.report(dist, y, np.zeros((200, 2)), names=["p", "q"])  # a space without extent
     assert [axis["name"] for axis in data_of(named.html)["axes"]] == ["p", "q"]
 

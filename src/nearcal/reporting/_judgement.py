@@ -1,6 +1,5 @@
 """How calibrated predictions are in a region: tests, the size of what is wrong, and a grade by a stated rule."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -129,6 +128,6 @@ def detectable_gap(observed: Observed, n: int, regions: int = 1) -> float:
     return float(quantiles * np.sqrt(observed.coverage * (1 - observed.coverage) / worth))
 
 
-def worst(judgements: Sequence[Judgement], coverage: float) -> Judgement:
-    """Return the judgement that matters most: the worst grade, then the largest gap of coverage."""
-    return max(judgements, key=lambda one: (one.grade, abs(one.coverage - coverage), one.distance))
+def severity(one: Judgement, coverage: float) -> tuple[Grade, float, float]:
+    """Return what judgements are ordered by: the grade, then the gap of coverage."""
+    return one.grade, abs(one.coverage - coverage), one.distance

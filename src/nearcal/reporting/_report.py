@@ -111,7 +111,7 @@ def report(
         Numbers or categories that regions are described by and that are the axes of the explorer; None takes the
         columns of the space.
     names : sequence of str, optional
-        Names of the columns, where features come without.
+        Names of the columns of an array; a table brings its own.
     levels : mapping of str to sequence, optional
         Categories of graded features in increasing order; see :func:`nearcal.diagnostics.described_regions`.
     title : str
@@ -124,7 +124,7 @@ def report(
         Regions of the metrics in the table, as in :func:`nearcal.evaluate`: a number of clusters of the space.
     n_cal : int, optional
         Number of rows the last method was recalibrated on, so that tests allow for their sampling error, as in
-        :func:`nearcal.diagnostics.uniformity_tests`. Results of ``recalibrate`` know it themselves.
+        :func:`nearcal.diagnostics.uniformity_tests`. Results of local and global recalibration know it themselves.
     k : int, optional
         Number of rows in a neighbourhood of the explorer; None takes 2%, at least 50 and at most 300.
     points : int
@@ -152,7 +152,7 @@ def report(
     n = len(next(iter(named.values())))
     observations = as_response(y, n, "y")
     positions = None if space is None else as_space(space, "space", n)
-    columns = _columns(features, positions, n, levels, names)
+    columns = _columns(features, space, n, levels, names)
     positions = _space_of(columns) if positions is None else positions
     seeds = np.random.SeedSequence(rng).spawn(3)
     shown = dict(zip(shorten_all(named), named.values(), strict=True))
@@ -203,12 +203,12 @@ def _as_named(dists: Any) -> dict[str, Distribution]:
 
 def _columns(
     features: Any,
-    positions: FloatArray | None,
+    space: Any,
     n: int,
     levels: Mapping[str, Sequence[Any]] | None,
     names: Sequence[str] | None,
 ) -> tuple[Feature, ...]:
-    given = positions if features is None else features
+    given = space if features is None else features
     return () if given is None else shorten_features(as_features(given, n, levels, names))
 
 

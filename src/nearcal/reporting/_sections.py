@@ -86,10 +86,12 @@ def regions_section(methods: Sequence[Method], anew: Collection[str]) -> Markup:
     least = np.floor(least * 10) / 10
     head = [element("th", "Region", scope="col"), element("th", "rows", class_="number", scope="col")]
     head += [
-        element("th", _charts.legend_mark(_charts.role(place, len(methods))), " ", method.name, class_="number")
+        element(
+            "th", _charts.legend_mark(_charts.role(place, len(methods))), " ", method.name, class_="number", scope="col"
+        )
         for place, method in enumerate(methods)
     ]
-    head += [element("th", f"{_percent(least)} to 100%, line at {_percent(nominal)}", class_="strip")]
+    head += [element("th", f"{_percent(least)} to 100%, line at {_percent(nominal)}", class_="strip", scope="col")]
     head += [element("th", "What the tests say", scope="col")]
     body = [_region_line(line, methods, nominal, float(least)) for line in lines if line[0].region not in anew]
     again = [_region_line(line, methods, nominal, float(least)) for line in lines if line[0].region in anew]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nearcal.diagnostics._described_regions import EVERYWHERE
-from nearcal.reporting._judgement import Grade, Judgement, Observed, detectable_gap, worst
+from nearcal.reporting._judgement import Grade, Judgement, Observed, detectable_gap, severity
 
 State = Literal["fine", "slight", "places", "wrong"]
 Mood = Literal["good", "fair", "bad", "plain"]
@@ -119,15 +119,16 @@ def _is_better(first: Method, last: Method, score: Change | None) -> bool:
 
 
 def _lead(first: Method, last: Method) -> str:
-    """Say what the worst region was like, before and after."""
-    level = first.observed.coverage
-    shown = worst([*first.regions, first.overall], level)
-    where = "Over all rows" if shown.region == EVERYWHERE else f"Where {shown.region}"
-    text = f"{where}, {_percent(level)} intervals of “{first.name}” cover {_percent(shown.coverage)}"
-    if last is first:
-        return f"{text} ({shown.n:,} rows)."
-    after = next(one for one in (*last.regions, last.overall) if one.region == shown.region)
-    return f"{text}; those of “{last.name}” cover {_percent(after.coverage)} ({shown.n:,} rows)."
+    """Say what it was like before and after: in the worst region if there was a bad one, else over all rows."""
+    level, pairs = first.observed.coverage, [(first.overall, last.overall)]
+    if first.state in ("places", "wrong"):
+        pairs += [pair for pair in zip(first.regions, last.regions, strict=True) if pair[0].region != EVERYWHERE]
+    before, after = max(pairs, key=lambda pair: severity(pair[0], level))
+    where = "Over all rows" if before.region == EVERYWHERE else f"Where {before.region}"
+    text = f"{where}, {_percent(level)} intervals of “{first.name}” cover {_percent(before.coverage)}"
+    if last is not first:
+        text += f"; those of “{last.name}” cover {_percent(after.coverage)}"
+    return f"{text} ({before.n:,} rows)."
 
 
 def _overall(method: Method, count: int) -> Answer:
@@ -147,7 +148,7 @@ def _everywhere(method: Method, count: int) -> Answer:
     if not method.regions:
         return Answer(question, "plain", "Not looked at: no features or positions were given.")
     total = len(method.regions)
-    bad = worst(method.regions, level)
+    bad = max(method.regions, key=lambda one: severity(one, level))
     if bad.region == EVERYWHERE:
         text = "No feature was found that separates better from worse predictions; what holds overall holds everywhere."
         return Answer(question, _GRADE_MOODS[bad.grade], text)
