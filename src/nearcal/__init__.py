@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from nearcal.estimator import RecalibratedRegressor
     from nearcal.evaluation import Evaluation, evaluate
     from nearcal.persistence import load, save
+    from nearcal.reporting import Report, report
     from nearcal.tuning import Candidate, Tuning, tune
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "RecalibratedRegressor",
     "Recalibration",
     "Reliability",
+    "Report",
     "Samples",
     "ScipyDistribution",
     "StudentT",
@@ -111,6 +113,7 @@ __all__ = [
     "from_torch",
     "load",
     "plots",
+    "report",
     "save",
     "scores",
     "tune",
@@ -123,6 +126,7 @@ _LAZY = {
     "Evaluation": "nearcal.evaluation",
     "RecalibratedRegressor": "nearcal.estimator",
     "Recalibration": "nearcal.calibrated",
+    "Report": "nearcal.reporting",
     "Tuning": "nearcal.tuning",
     "adapt": "nearcal.adapters",
     "adapters": "nearcal",
@@ -132,6 +136,7 @@ _LAZY = {
     "evaluate": "nearcal.evaluation",
     "load": "nearcal.persistence",
     "plots": "nearcal",
+    "report": "nearcal.reporting",
     "save": "nearcal.persistence",
     "scores": "nearcal",
     "tune": "nearcal.tuning",

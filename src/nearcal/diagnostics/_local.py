@@ -104,7 +104,7 @@ def local_calibration(
             "statistic": [outcome.statistic for outcome in outcomes],
             "p_value": [outcome.p_value for outcome in outcomes],
             "p_adjusted": p_adjusted,
-            "finding": [_describe(z[rows], p) for rows, p in zip(found.rows, p_adjusted, strict=True)],
+            "finding": [describe(z[rows], p) for rows, p in zip(found.rows, p_adjusted, strict=True)],
         }
     )
 
@@ -115,7 +115,7 @@ def _center_columns(regions: Regions) -> dict[str, FloatArray]:
     return {f"center_{j}": column for j, column in enumerate(regions.centers.T)}
 
 
-def _describe(z: FloatArray, p_adjusted: float) -> str:
+def describe(z: FloatArray, p_adjusted: float) -> str:
     """Say in words how the normal scores of a region differ from standard Normal ones."""
     if p_adjusted >= _SIGNIFICANT:
         return "ok"

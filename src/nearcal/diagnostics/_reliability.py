@@ -51,11 +51,12 @@ def reliability(
         raise InvalidInputError(f"levels must be numbers strictly between 0 and 1, shape (q,), got {levels!r}")
     depth = values if kind == "quantile" else np.sort(np.abs(2 * values - 1))
     count = np.searchsorted(depth, level, side="right")
-    lower, upper = _clopper_pearson(count, len(values), confidence)
+    lower, upper = clopper_pearson(count, len(values), confidence)
     return Table({"level": level, "observed": count / len(values), "lower": lower, "upper": upper})
 
 
-def _clopper_pearson(count: Any, n: int, confidence: float) -> tuple[Any, Any]:
+def clopper_pearson(count: Any, n: Any, confidence: float) -> tuple[Any, Any]:
+    """Return exact confidence limits of probabilities, given the number of successes among n."""
     from scipy.special import betaincinv
 
     low, high = interval_levels(confidence)

@@ -1,0 +1,125 @@
+"""Features by name: numbers or categories, whatever table they come in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray, as_float_array
+from nearcal._errors import InvalidInputError
+
+MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    values : ndarray of shape (n,)
+        Numbers, NaN where missing; of a category the place in ``levels``.
+    levels : tuple of str or None
+        The names of the categories; None for numbers.
+    is_ordered : bool
+        Whether <= means something: of numbers, and of categories whose order was stated.
+    """
+
+    name: str
+    values: FloatArray
+    levels: tuple[str, ...] | None = None
+    is_ordered: bool = True
+
+
+def as_features(
+    features: Any, n: int, levels: Mapping[str, Sequence[Any]] | None = None, names: Sequence[str] | None = None
+) -> tuple[Feature, ...]:
+    """Take a table (pandas, polars, nearcal), a mapping of names to columns, or an (n, d) array, of n rows."""
+    columns = _named_columns(features, names)
+    if not columns:
+        raise InvalidInputError("features must have at least one column, got none")
+    unknown = [name for name in levels or () if name not in columns]
+    if unknown:
+        raise InvalidInputError(f"levels must be of features, got {unknown[0]!r}; there are {', '.join(columns)}")
+    return tuple(_as_feature(name, values, n, (levels or {}).get(name)) for name, values in columns.items())
+
+
+def _named_columns(features: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    keys = list(features) if isinstance(features, Mapping) else list(getattr(features, "columns", []))
+    if keys:
+        return {str(key): features[key] for key in keys}
+    array = as_float_array(features, "features")
+    array = array[:, np.newaxis] if array.ndim == 1 else array
+    if array.ndim != 2:
+        raise InvalidInputError(f"features must be a table, a mapping or an (n, d) array, got shape {array.shape}")
+    labels = [f"x{j}" for j in range(array.shape[1])] if names is None else [str(name) for name in names]
+    if len(labels) != array.shape[1] or len(set(labels)) != len(labels):
+        raise InvalidInputError(f"names must be {array.shape[1]} different names, one a column, got {labels}")
+    return dict(zip(labels, array.T, strict=True))
+
+
+def _as_feature(name: str, values: Any, n: int, levels: Sequence[Any] | None) -> Feature:
+    levels = _declared_levels(values) if levels is None else levels
+    array = _to_numpy(values)
+    if array.shape != (n,):
+        raise InvalidInputError(
+            f"features[{name!r}] must have {n} values, one a row of the distribution, got {array.shape}"
+        )
+    if levels is not None:
+        return _category(name, array, [str(level) for level in levels], is_ordered=True)
+    if array.dtype.kind == "O" and all(entry is None or isinstance(entry, int | float) for entry in array):
+        is_bool = any(isinstance(entry, bool) for entry in array)
+        array = array if is_bool else array.astype(np.float64)
+    if array.dtype.kind in "iuf":
+        numbers = array.astype(np.float64)
+        if np.isinf(numbers).any():
+            raise InvalidInputError(
+                f"features[{name!r}] must be finite or missing, got {int(np.isinf(numbers).sum())} infinite values; "
+                "clip them or take logarithms later"
+            )
+        return Feature(name, numbers)
+    if array.dtype.kind in "bOUS":
+        return _category(name, array, None, is_ordered=False)
+    raise InvalidInputError(
+        f"features[{name!r}] must hold numbers or categories, got dtype {array.dtype}; convert dates to numbers first"
+    )
+
+
+def _declared_levels(values: Any) -> list[str] | None:
+    """Return the levels of an ordered categorical of pandas or an Enum of polars, in order."""
+    dtype = getattr(values, "dtype", None)
+    kind = type(dtype).__name__
+    if dtype is not None and (kind == "Enum" or (kind == "CategoricalDtype" and dtype.ordered)):
+        return [str(level) for level in dtype.categories]
+    return None
+
+
+def _to_numpy(values: Any) -> NDArray[Any]:
+    if hasattr(values, "detach"):
+        return as_float_array(values, "features")
+    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+
+
+def _category(name: str, array: NDArray[Any], levels: list[str] | None, *, is_ordered: bool) -> Feature:
+    labels = np.array([MISSING if _is_missing(entry) else str(entry) for entry in array.tolist()])
+    found = np.unique(labels).tolist()
+    if levels is None:
+        levels = found
+    elif MISSING in found and MISSING not in levels:
+        levels = [MISSING, *levels]
+    place = {level: code for code, level in enumerate(levels)}
+    unknown = [label for label in found if label not in place]
+    if unknown:
+        raise InvalidInputError(
+            f"levels[{name!r}] must name every category of the feature, got {unknown[0]!r}, which is not one of "
+            f"{', '.join(repr(level) for level in levels)}"
+        )
+    return Feature(name, np.array([place[label] for label in labels], dtype=np.float64), tuple(levels), is_ordered)
+
+
+def _is_missing(entry: Any) -> bool:
+    return entry is None or type(entry).__name__ in {"NAType", "NaTType"} or entry != entry

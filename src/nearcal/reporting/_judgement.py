@@ -1,0 +1,133 @@
+"""How calibrated predictions are in a region: tests, the size of what is wrong, and a grade by a stated rule."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray
+from nearcal.diagnostics import Regions, pit
+from nearcal.diagnostics._local import describe
+from nearcal.diagnostics._multiplicity import adjust
+from nearcal.diagnostics._pit import is_covered
+from nearcal.diagnostics._reliability import clopper_pearson
+from nearcal.diagnostics._uniformity import independent_share, run_test
+from nearcal.distributions import Distribution
+from nearcal.distributions._base import Seed
+from nearcal.recalibration import Recalibrated
+
+SIGNIFICANT = 0.05
+SMALL_DISTANCE = 0.05  # of the PIT values' distribution from uniform: no probability is off by more
+SMALL_GAP = 0.03  # of the coverage
+POWER = 0.8
+TESTS = 2  # a region: shape and coverage
+
+
+class Grade(IntEnum):
+    """What can be said of a region, from best to worst."""
+
+    FINE = 0  # no evidence against calibration
+    SLIGHT = 1  # evidence, of something small
+    CLEAR = 2  # evidence, of something that matters
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Where the responses fell in one method's predictive distributions."""
+
+    pit: FloatArray
+    z: FloatArray
+    covered: NDArray[np.bool_]
+    coverage: float
+    n_cal: int | None
+
+    @classmethod
+    def of(cls, dist: Distribution, y: FloatArray, coverage: float, n_cal: int | None, rng: Seed) -> "Observed":
+        """Look at a method; ``n_cal`` is how many calibration rows its sampling error comes from, if any."""
+        if n_cal is None and isinstance(dist, Recalibrated):
+            n_cal = len(dist._calibration.z)
+        return cls(pit(dist, y, rng), dist.z(y), is_covered(dist, y, coverage), coverage, n_cal)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is known of one region.
+
+    ``lower`` and ``upper`` are exact 95% confidence limits of the coverage, ``distance`` is the largest of
+    |ECDF(u) - u| over PIT values, ``p_value`` is corrected for the two tests and the number of regions.
+    """
+
+    region: str
+    n: int
+    coverage: float
+    lower: float
+    upper: float
+    mean_z: float
+    std_z: float
+    distance: float
+    p_value: float
+    grade: Grade
+    finding: str
+
+
+def judge(observed: Observed, regions: Regions) -> list[Judgement]:
+    """Judge every region by Frosini's test of the PIT values and the binomial test of the coverage, Holm-corrected."""
+    tested = len(np.unique(np.concatenate(regions.rows)))
+    share = independent_share(tested, observed.n_cal)
+    raw = np.array([_p_value(observed, rows, share) for rows in regions.rows])
+    p_values = adjust(np.minimum(TESTS * raw, 1.0), "holm")
+    results = []
+    for name, rows, p_value in zip(regions.names.tolist(), regions.rows, p_values.tolist(), strict=True):
+        hits, n = int(observed.covered[rows].sum()), len(rows)
+        lower, upper = clopper_pearson(np.array(hits), n, 0.95)
+        distance = run_test("kolmogorov-smirnov", np.sort(observed.pit[rows])).statistic
+        z = observed.z[rows]
+        finite = z[np.isfinite(z)]
+        results.append(
+            Judgement(
+                region=str(name),
+                n=n,
+                coverage=hits / n,
+                lower=float(lower),
+                upper=float(upper),
+                mean_z=float(finite.mean()) if len(finite) else np.nan,
+                std_z=float(finite.std()) if len(finite) else np.nan,
+                distance=distance,
+                p_value=p_value,
+                grade=grade(p_value, distance, hits / n - observed.coverage),
+                finding=describe(finite, p_value) if len(finite) else "impossible",
+            )
+        )
+    return results
+
+
+def grade(p_value: float, distance: float, gap: float) -> Grade:
+    """Grade by evidence first, then by size."""
+    if p_value >= SIGNIFICANT:
+        return Grade.FINE
+    return Grade.SLIGHT if distance < SMALL_DISTANCE and abs(gap) < SMALL_GAP else Grade.CLEAR
+
+
+def _p_value(observed: Observed, rows: Any, share: float) -> float:
+    from scipy.stats import binomtest
+
+    shape = run_test("frosini", np.sort(observed.pit[rows]), share).p_value
+    worth = max(1, round(len(rows) * share))  # rows that a comparison with a calibration set is worth
+    hits = round(float(observed.covered[rows].mean()) * worth)
+    return min(shape, float(binomtest(hits, worth, observed.coverage).pvalue))
+
+
+def detectable_gap(observed: Observed, n: int, regions: int = 1) -> float:
+    """Return the gap of coverage that n rows would show with probability 80%, with as many regions tested."""
+    from scipy.stats import norm
+
+    worth = n * independent_share(n, observed.n_cal)
+    quantiles = norm.isf(SIGNIFICANT / (2 * TESTS * regions)) + norm.ppf(POWER)
+    return float(quantiles * np.sqrt(observed.coverage * (1 - observed.coverage) / worth))
+
+
+def severity(one: Judgement, coverage: float) -> tuple[Grade, float, float]:
+    """Return what judgements are ordered by: the grade, then the gap of coverage."""
+    return one.grade, abs(one.coverage - coverage), one.distance

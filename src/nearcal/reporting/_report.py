@@ -1,0 +1,287 @@
+"""The public function: distributions and observations in, a page out."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_count
+from nearcal._errors import InvalidInputError
+from nearcal._table import Table
+from nearcal._version import __version__
+from nearcal.diagnostics._features import Feature, as_features
+from nearcal.diagnostics._regions import Regions
+from nearcal.distributions import Distribution
+from nearcal.evaluation import Evaluation, evaluate
+from nearcal.persistence._atomic import replacing
+from nearcal.recalibration._base import require_distribution
+from nearcal.reporting import _sections
+from nearcal.reporting._explorer import choose_k, explorer_data
+from nearcal.reporting._judgement import Observed, judge
+from nearcal.reporting._markup import Markup
+from nearcal.reporting._names import shorten, shorten_all, shorten_features
+from nearcal.reporting._page import build_page
+from nearcal.reporting._places import all_rows, describe_places
+from nearcal.reporting._verdict import Change, Method, Verdict, decide
+
+_METRICS = ("crps", "rmse", "interval_score", "coverage", "width", "worst_region_coverage", "regional_coverage_error")
+_REGIONAL = 2  # the last metrics, which need regions
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page about the calibration of a model, made by :func:`nearcal.report`.
+
+    Attributes
+    ----------
+    html : str
+        The page, complete in itself. A notebook shows it.
+    verdict : Verdict
+        The verdict; ``str(report.verdict)`` is its text.
+    evaluation : Evaluation
+        The table before and after.
+    regions : Table
+        Described regions with the coverage, its limits, the corrected p-value, the grade and the finding of the first
+        and the last method; empty where no features or positions were given.
+    """
+
+    html: str = field(repr=False)
+    verdict: Verdict = field(repr=False)
+    evaluation: Evaluation = field(repr=False)
+    regions: Table = field(repr=False)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the page to a file, replacing an old one as a whole or not at all; return its path."""
+        target = Path(path)
+        with replacing(target) as file:
+            file.write(self.html.encode())
+        return target
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, which shares neither style nor scripts with a notebook."""
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" width="100%" height="900" '
+            'style="border:0" title="Calibration report"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"Report({self.verdict.headline}; {len(self.html) / 1e6:.1f} MB; save it with .save(path))"
+
+
+def report(
+    dists: Mapping[str, Distribution] | Distribution,
+    y: Any,
+    space: Any = None,
+    *,
+    features: Any = None,
+    names: Sequence[str] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    title: str = "Calibration report",
+    response: str = "y",
+    coverage: float = 0.9,
+    regions: int | Regions | Any = 10,
+    n_cal: int | None = None,
+    k: int | None = None,
+    points: int = 50_000,
+    path: str | PathLike[str] | None = None,
+    rng: int = 0,
+) -> Report:
+    """Write a page for the person who must decide whether to trust a model.
+
+    It says in plain words whether predictions are calibrated, overall and in regions described by the features, and
+    whether recalibration mended what was wrong; then come a table with standard errors, PIT histograms and the
+    reliability diagram, the regions, and an explorer in which any observation can be picked to see its neighbourhood
+    and its predictive density. The page is one file that opens from disk without a network.
+
+    Parameters
+    ----------
+    dists : mapping of str to Distribution, or Distribution
+        Methods by name on the same n rows, such as ``{"base": dist, "local": out}``: the first is what was there, the
+        last is what is judged as mended. One alone is judged as it is.
+    y : array_like of shape (n,) or (n, 1)
+        What was observed: rows that neither the model nor the recalibration has seen.
+    space : array_like of shape (n, d), optional
+        Where the rows are, such as inputs or activations; neighbourhoods are taken there. None takes the numbers and
+        graded categories among the features.
+    features : DataFrame, Table, mapping of str to array_like, or array_like of shape (n, d), optional
+        Numbers or categories that regions are described by and that are the axes of the explorer; None takes the
+        columns of the space.
+    names : sequence of str, optional
+        Names of the columns of an array; a table brings its own.
+    levels : mapping of str to sequence, optional
+        Categories of graded features in increasing order; see :func:`nearcal.diagnostics.described_regions`.
+    title : str
+        Title of the page.
+    response : str
+        What y is called.
+    coverage : float
+        Nominal coverage of the central intervals.
+    regions : int, Regions or array_like of shape (n,)
+        Regions of the metrics in the table, as in :func:`nearcal.evaluate`: a number of clusters of the space.
+    n_cal : int, optional
+        Number of rows the last method was recalibrated on, so that tests allow for their sampling error, as in
+        :func:`nearcal.diagnostics.uniformity_tests`. Results of local and global recalibration know it themselves.
+    k : int, optional
+        Number of rows in a neighbourhood of the explorer; None takes 2%, at least 50 and at most 300.
+    points : int
+        Most rows in the explorer; of more, as many are drawn at random. All else is computed from all rows.
+    path : str or path, optional
+        Where to save the page.
+    rng : int
+        Seed of all that is drawn at random.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> age = rng.uniform(20, 80, size=4000)
+    >>> y = rng.normal(0.0, np.where(age > 60, 3.0, 1.0))
+    >>> page = nc.report(nc.Normal(np.zeros(4000), 1.5), y, features={"age": age})
+    >>> print(page.verdict.lead)
+    Where age > 60, 90% intervals of “predictions” cover 57.8% (630 rows).
+    """
+    named = _as_named(dists)
+    n = len(next(iter(named.values())))
+    observations = as_response(y, n, "y")
+    positions = None if space is None else as_space(space, "space", n)
+    columns = _columns(features, space, n, levels, names)
+    positions = _space_of(columns) if positions is None else positions
+    seeds = np.random.SeedSequence(rng).spawn(3)
+    shown = dict(zip(shorten_all(named), named.values(), strict=True))
+    shown = {name: shown[name] for name in dict.fromkeys((next(iter(shown)), list(shown)[-1]))}
+    observed = _observe(shown, observations, coverage, n_cal, seeds[0])
+    places = describe_places(observed, columns, np.random.default_rng(seeds[1]))
+    methods = [
+        Method(name, one, judge(one, all_rows(n))[0], judge(one, places.regions) if places else ())
+        for name, one in zip(shown, observed, strict=True)
+    ]
+    evaluation = _evaluate(named, observations, positions, coverage, regions, rng)
+    verdict = decide(methods, _score_change(evaluation))
+    rows = _sample(n, check_count(points, "points"), np.random.default_rng(seeds[2]))
+    data = None
+    if positions is not None:
+        neighbors = choose_k(len(rows)) if k is None else check_count(k, "k", 2)
+        data = explorer_data(
+            shown,
+            observed,
+            observations,
+            columns,
+            positions,
+            rows,
+            k=neighbors,
+            axes=places.features if places else (),
+            response=shorten(response),
+        )
+    made = Report(
+        build_page(title, _parts(methods, verdict, evaluation, places.anew if places else (), title, rng), data),
+        verdict,
+        evaluation,
+        _region_table(methods),
+    )
+    if path is not None:
+        made.save(path)
+    return made
+
+
+def _as_named(dists: Any) -> dict[str, Distribution]:
+    if isinstance(dists, Distribution):
+        dists = {"predictions": dists}
+    if not isinstance(dists, Mapping) or not dists:
+        raise InvalidInputError(
+            'dists must be a distribution or a non-empty mapping of names to distributions, such as {"base": dist}'
+        )
+    return {str(name): require_distribution(dist, f"dists[{name!r}]") for name, dist in dists.items()}
+
+
+def _columns(
+    features: Any,
+    space: Any,
+    n: int,
+    levels: Mapping[str, Sequence[Any]] | None,
+    names: Sequence[str] | None,
+) -> tuple[Feature, ...]:
+    given = space if features is None else features
+    return () if given is None else shorten_features(as_features(given, n, levels, names))
+
+
+def _space_of(columns: Sequence[Feature]) -> FloatArray | None:
+    """Return numbers and graded categories as positions, what is missing at the mean."""
+    ordered = [column.values for column in columns if column.is_ordered and not np.isnan(column.values).all()]
+    if not ordered:
+        return None
+    return np.column_stack([np.where(np.isnan(values), np.nanmean(values), values) for values in ordered])
+
+
+def _observe(
+    dists: Mapping[str, Distribution], y: FloatArray, coverage: float, n_cal: int | None, seed: np.random.SeedSequence
+) -> list[Observed]:
+    last = list(dists)[-1]
+    return [
+        Observed.of(dist, y, coverage, n_cal if name == last else None, np.random.default_rng(seed))
+        for name, dist in dists.items()
+    ]
+
+
+def _evaluate(
+    dists: Mapping[str, Distribution], y: FloatArray, space: FloatArray | None, coverage: float, regions: Any, rng: int
+) -> Evaluation:
+    is_number = isinstance(regions, int)
+    metrics: Any = _METRICS[:-_REGIONAL] if space is None and is_number else _METRICS
+    count = min(regions, len(y)) if is_number else regions
+    return evaluate(dists, y, space, coverage, regions=count, metrics=metrics, rng=rng)
+
+
+def _score_change(evaluation: Evaluation) -> Change | None:
+    rows = [row for row in evaluation if row["metric"] == "crps"]
+    if len(rows) == 1:
+        return None
+    return Change(rows[-1]["difference"] / rows[0]["value"], rows[-1]["difference_se"] / rows[0]["value"])
+
+
+def _sample(n: int, points: int, generator: np.random.Generator) -> IntArray:
+    if n <= points:
+        return np.arange(n)
+    return np.sort(generator.choice(n, size=points, replace=False))
+
+
+def _parts(
+    methods: Sequence[Method], verdict: Verdict, evaluation: Evaluation, anew: Collection[str], title: str, rng: int
+) -> dict[str, Markup]:
+    coverage, n = methods[0].observed.coverage, methods[0].overall.n
+    settings = {
+        "Rows": f"{n:,}",
+        "Nominal coverage": f"{100 * coverage:g}%",
+        "Seed": str(rng),
+        "Version": f"nearcal {__version__}",
+    }
+    if methods[-1].observed.n_cal is not None:
+        settings["Calibration rows"] = f"{methods[-1].observed.n_cal:,}"
+    return {
+        "heading": _sections.heading(title, [method.name for method in methods], n, coverage),
+        "verdict": _sections.verdict_section(verdict),
+        "table": _sections.table_section(evaluation, coverage),
+        "charts": _sections.charts_section(methods),
+        "regions": _sections.regions_section(methods, anew),
+        "notes": _sections.notes_section(methods, settings),
+    }
+
+
+def _region_table(methods: Sequence[Method]) -> Table:
+    columns: dict[str, Any] = {
+        "region": [one.region for one in methods[0].regions],
+        "n": [one.n for one in methods[0].regions],
+    }
+    for key, method in zip(("first", "last") if len(methods) > 1 else ("first",), methods, strict=True):
+        for name in ("coverage", "lower", "upper", "p_value"):
+            columns[f"{key}_{name}"] = [getattr(one, name) for one in method.regions]
+        columns[f"{key}_grade"] = [one.grade.name.lower() for one in method.regions]
+        columns[f"{key}_finding"] = [one.finding for one in method.regions]
+    return Table(columns)

@@ -1,0 +1,221 @@
+"""The verdict in plain words. Every sentence follows from grades and numbers of `_judgement`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nearcal.diagnostics._described_regions import EVERYWHERE
+from nearcal.reporting._judgement import Grade, Judgement, Observed, detectable_gap, severity
+
+State = Literal["fine", "slight", "places", "wrong"]
+Mood = Literal["good", "fair", "bad", "plain"]
+
+_TOO_COARSE = 0.05  # a gap of coverage that must not go unnoticed
+
+_ALONE: dict[State, str] = {
+    "fine": "No sign of miscalibration",
+    "slight": "Close to calibrated",
+    "places": "Right on average, wrong in places",
+    "wrong": "Not calibrated",
+}
+_STATE_MOODS: dict[State, Mood] = {"fine": "good", "slight": "good", "places": "bad", "wrong": "bad"}
+_GRADE_MOODS: dict[Grade, Mood] = {Grade.FINE: "good", Grade.SLIGHT: "fair", Grade.CLEAR: "bad"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method's name, what was observed, and its judgements: of all rows, and of every region."""
+
+    name: str
+    observed: Observed
+    overall: Judgement
+    regions: Sequence[Judgement]
+
+    @property
+    def state(self) -> State:
+        """How it stands in all."""
+        worst_region = max((one.grade for one in self.regions), default=Grade.FINE)
+        if self.overall.grade == Grade.CLEAR:
+            return "wrong"
+        if worst_region == Grade.CLEAR:
+            return "places"
+        return "slight" if max(self.overall.grade, worst_region) == Grade.SLIGHT else "fine"
+
+    @property
+    def clear(self) -> int:
+        """The number of regions that are clearly off."""
+        return sum(one.grade == Grade.CLEAR for one in self.regions)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Relative change of a score, and its standard error."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer to one question a reader has."""
+
+    question: str
+    mood: Mood
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The headline, what it rests on, and the answers."""
+
+    headline: str
+    mood: Mood
+    lead: str
+    answers: Sequence[Answer]
+
+    def __str__(self) -> str:
+        lines = [f"{answer.question} {answer.text}" for answer in self.answers]
+        return "\n".join([f"{self.headline}.", self.lead, *lines])
+
+
+def decide(methods: Sequence[Method], score: Change | None) -> Verdict:
+    """Put the judgements of one method, or of the first and the last, into words."""
+    first, last = methods[0], methods[-1]
+    headline, mood = _headline(first, None if last is first else last, score)
+    answers = [_overall(method, len(methods)) for method in methods]
+    answers += [_everywhere(method, len(methods)) for method in methods]
+    if last is not first:
+        answers.append(_mended(first, last, score))
+    answers.append(_certainty(last))
+    return Verdict(headline, mood, _lead(first, last), answers)
+
+
+def _headline(first: Method, last: Method | None, score: Change | None) -> tuple[str, Mood]:
+    if last is None:
+        return _ALONE[first.state] + _doubt(first), _STATE_MOODS[first.state]
+    was_bad, is_bad = first.state in ("places", "wrong"), last.state in ("places", "wrong")
+    if not is_bad:
+        before = {"wrong": "Not calibrated at first", "places": "Right on average but wrong in places"}
+        if was_bad:
+            return f"{before[first.state]}, mended by recalibration{_doubt(last)}", "good"
+        return f"{_ALONE[last.state]}, before or after recalibration{_doubt(last)}", "good"
+    if not was_bad:
+        return "Recalibration did harm", "bad"
+    if _is_better(first, last, score):
+        return "Better after recalibration, but not mended", "fair"
+    return "Recalibration did not mend it", "bad"
+
+
+def _doubt(method: Method) -> str:
+    """Add what too few rows leave open."""
+    if method.state == "fine" and detectable_gap(method.observed, method.overall.n) > _TOO_COARSE:
+        return ", though there are too few rows to rule it out"
+    return ""
+
+
+def _is_better(first: Method, last: Method, score: Change | None) -> bool:
+    fewer = last.clear < first.clear or last.overall.grade < first.overall.grade
+    return fewer or (score is not None and score.value < -2 * score.error)
+
+
+def _lead(first: Method, last: Method) -> str:
+    """Say what it was like before and after: in the worst region if there was a bad one, else over all rows."""
+    level, pairs = first.observed.coverage, [(first.overall, last.overall)]
+    if first.state in ("places", "wrong"):
+        pairs += [pair for pair in zip(first.regions, last.regions, strict=True) if pair[0].region != EVERYWHERE]
+    before, after = max(pairs, key=lambda pair: severity(pair[0], level))
+    where = "Over all rows" if before.region == EVERYWHERE else f"Where {before.region}"
+    text = f"{where}, {_percent(level)} intervals of “{first.name}” cover {_percent(before.coverage)}"
+    if last is not first:
+        text += f"; those of “{last.name}” cover {_percent(after.coverage)}"
+    return f"{text} ({before.n:,} rows)."
+
+
+def _overall(method: Method, count: int) -> Answer:
+    one, level = method.overall, _percent(method.observed.coverage)
+    limits = f"95% limits {_percent(one.lower)} to {_percent(one.upper)}"
+    covers = f"{level} intervals cover {_percent(one.coverage)} of {one.n:,} observations ({limits})."
+    words = {
+        Grade.FINE: "As far as these rows can tell, yes.",
+        Grade.SLIGHT: f"Nearly. Predictions are measurably {_phrase(one.finding)}, but only slightly.",
+        Grade.CLEAR: f"No. Predictions are {_phrase(one.finding)}.",
+    }[one.grade]
+    return Answer(f"Calibrated overall{_of(method, count)}?", _GRADE_MOODS[one.grade], f"{words} {covers}")
+
+
+def _everywhere(method: Method, count: int) -> Answer:
+    question, level = f"Calibrated everywhere{_of(method, count)}?", method.observed.coverage
+    if not method.regions:
+        return Answer(question, "plain", "Not looked at: no features or positions were given.")
+    total = len(method.regions)
+    bad = max(method.regions, key=lambda one: severity(one, level))
+    if bad.region == EVERYWHERE:
+        text = "No feature was found that separates better from worse predictions; what holds overall holds everywhere."
+        return Answer(question, _GRADE_MOODS[bad.grade], text)
+    example = f"{bad.region}: {_percent(level)} intervals cover {_percent(bad.coverage)} ({bad.n:,} rows)"
+    if bad.grade == Grade.FINE:
+        return Answer(question, "good", f"No evidence against it in any of {total} regions. The farthest is {example}.")
+    if bad.grade == Grade.SLIGHT:
+        slight = sum(one.grade == Grade.SLIGHT for one in method.regions)
+        text = f"Nearly: {slight} of {total} regions are slightly off, none clearly. The farthest is {example}."
+        return Answer(question, "fair", text)
+    text = f"No: {method.clear} of {total} regions are clearly off. The worst is {example}."
+    return Answer(question, "bad", f"{text} Predictions there are {_phrase(bad.finding)}.")
+
+
+def _mended(first: Method, last: Method, score: Change | None) -> Answer:
+    bad_before, bad_after = first.state in ("places", "wrong"), last.state in ("places", "wrong")
+    mood: Mood
+    if not bad_before:
+        text, mood = "There was nothing clear to mend.", "bad" if bad_after else "plain"
+    elif not bad_after:
+        text, mood = "Yes: nothing is clearly off any more.", "good"
+    else:
+        text, mood = ("In part.", "fair") if _is_better(first, last, score) else ("No.", "bad")
+    if first.regions and (bad_before or bad_after):
+        text += f" Regions clearly off: {first.clear} before, {last.clear} after."
+    return Answer("Mended?", mood, text + _score_words(score))
+
+
+def _score_words(score: Change | None) -> str:
+    if score is None:
+        return ""
+    size = f"{abs(score.value):.1%} ± {score.error:.1%}"
+    if abs(score.value) <= 2 * score.error:
+        return (
+            f" The error of the predictions (CRPS) does not change measurably ({score.value:+.1%} ± {score.error:.1%})."
+        )
+    return f" The error of the predictions (CRPS) {'falls' if score.value < 0 else 'rises'} by {size}."
+
+
+def _certainty(method: Method) -> Answer:
+    gap = detectable_gap(method.observed, method.overall.n)
+    text = f"{method.overall.n:,} rows show a gap of coverage overall if it exceeds about {_points(gap)}"
+    smallest = min((one.n for one in method.regions), default=0)
+    if smallest:
+        local = detectable_gap(method.observed, smallest, len(method.regions))
+        text += f", and in the smallest region ({smallest:,} rows) if it exceeds about {_points(local)}"
+    sampled = (
+        ""
+        if method.observed.n_cal is None
+        else (f" The sampling error of {method.observed.n_cal:,} calibration rows is allowed for.")
+    )
+    return Answer("How sure is this?", "plain", f"{text}; smaller ones would often go unnoticed.{sampled}")
+
+
+def _of(method: Method, count: int) -> str:
+    return f", “{method.name}”" if count > 1 else ""
+
+
+def _phrase(finding: str) -> str:
+    return finding.replace(", ", " and ") if finding != "ok" else "off"
+
+
+def _percent(share: float) -> str:
+    """Return a percentage with a decimal where it has one worth showing."""
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def _points(gap: float) -> str:
+    value = f"{100 * gap:.2g}" if gap < 0.1 else f"{100 * gap:.0f}"
+    return f"{value} percentage point{'' if value == '1' else 's'}"

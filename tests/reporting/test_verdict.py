@@ -1,0 +1,142 @@
+"""The words follow from the truth: calibrated, wrong everywhere, wrong in places, mended, spoilt, too few rows."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import nearcal as nc
+from nearcal.diagnostics import Regions
+from nearcal.reporting._judgement import Grade, Observed, detectable_gap, grade, judge
+from tests.reporting.cases import make
+
+N = 4000
+
+
+def questions(report):
+    return {answer.question: answer for answer in report.verdict.answers}
+
+
+def after(kind):
+    """The distributions of another kind of the same rows."""
+    return make(N, 1, kind)[0]
+
+
+def test_calibrated():
+    dist, y, features = make(N, 2, "right")
+    found = nc.report(dist, y, features=features)
+    assert found.verdict.headline == "No sign of miscalibration"
+    assert questions(found)["Calibrated overall?"].mood == "good"
+    assert questions(found)["Calibrated everywhere?"].mood == "good"
+    assert "Mended?" not in questions(found)
+
+
+def test_wrong_everywhere():
+    dist, y, features = make(N, 1, "wide")
+    found = nc.report(dist, y, features=features)
+    assert found.verdict.headline == "Not calibrated"
+    assert "too wide" in questions(found)["Calibrated overall?"].text
+    # 2 Φ(1.6 · 1.645) - 1 = 99.2%
+    assert found.evaluation["value"][found.evaluation["metric"] == "coverage"] == pytest.approx(0.992, abs=0.006)
+    assert "what holds overall holds everywhere" in questions(found)["Calibrated everywhere?"].text
+
+
+def test_wrong_in_places_is_found_and_named():
+    dist, y, features = make(N, 1, "places")
+    found = nc.report(dist, y, features=features)
+    regions = {row["region"]: row for row in found.regions}
+    assert set(regions) == {"x ≤ 0.7", "x > 0.7"}
+    assert regions["x > 0.7"]["first_finding"] == "too narrow"
+    assert regions["x ≤ 0.7"]["first_finding"] == "too wide"
+    # 2 Φ(1.645 · 1.5 / 3) - 1 = 58.9%
+    assert regions["x > 0.7"]["first_lower"] < 0.589 < regions["x > 0.7"]["first_upper"]
+    assert found.verdict.lead.startswith("Where x > 0.7, 90% intervals of “predictions” cover ")
+
+
+def test_mended():
+    dist, y, features = make(N, 1, "places")
+    found = nc.report({"base": dist, "better": after("right")}, y, features=features)
+    assert found.verdict.headline.endswith(", mended by recalibration")
+    assert questions(found)["Mended?"].text.startswith("Yes: nothing is clearly off any more.")
+    assert "(CRPS) falls by" in questions(found)["Mended?"].text
+    assert set(found.regions["last_grade"]) == {"fine"}
+
+
+def test_not_mended_and_spoilt():
+    dist, y, features = make(N, 1, "places")
+    same = nc.report({"base": dist, "same": dist}, y, features=features)
+    assert same.verdict.headline == "Recalibration did not mend it"
+    assert "does not change measurably" in questions(same)["Mended?"].text
+    spoilt = nc.report({"base": after("right"), "worse": dist}, y, features=features)
+    assert spoilt.verdict.headline == "Recalibration did harm"
+
+
+def test_few_rows_are_not_enough_to_acquit():
+    dist, y, features = make(60, 3, "right")
+    found = nc.report(dist, y, features=features)
+    assert found.verdict.headline == "No sign of miscalibration, though there are too few rows to rule it out"
+    assert "percentage points" in questions(found)["How sure is this?"].text
+
+
+def test_without_features_nothing_is_said_of_regions():
+    dist, y, _ = make(500, 1, "right")
+    found = nc.report(dist, y)
+    assert questions(found)["Calibrated everywhere?"].text.startswith("Not looked at")
+    assert len(found.regions) == 0
+
+
+def test_grades_need_evidence_and_size():
+    assert grade(0.2, 0.5, 0.5) == Grade.FINE
+    assert grade(0.01, 0.04, 0.02) == Grade.SLIGHT
+    assert grade(0.01, 0.06, 0.0) == Grade.CLEAR
+    assert grade(0.01, 0.0, -0.04) == Grade.CLEAR
+
+
+def test_regions_are_judged_by_two_tests_and_holm():
+    rng = np.random.default_rng(4)
+    dist, y = nc.Normal(np.zeros(600), 1.0), rng.normal(0.0, 1.15, size=600)
+    observed = Observed.of(dist, y, 0.8, None, 0)
+    rows = (np.arange(200), np.arange(200, 600))
+    found = judge(observed, Regions(np.array(["a", "b"]), rows))
+    raw = []
+    for members in rows:
+        frosini = nc.diagnostics.uniformity_tests(observed.pit[members], ["frosini"])["p_value"][0]
+        binomial = stats.binomtest(int(observed.covered[members].sum()), len(members), 0.8).pvalue
+        raw.append(min(1.0, 2 * min(frosini, binomial)))
+    small, large = sorted(raw)
+    expected = {small: min(1.0, 2 * small), large: min(1.0, max(2 * small, large))}
+    assert [one.p_value for one in found] == pytest.approx([expected[p] for p in raw])
+    interval = stats.binomtest(int(observed.covered[:200].sum()), 200).proportion_ci()
+    assert (found[0].lower, found[0].upper) == pytest.approx((interval.low, interval.high))
+
+
+def test_the_sampling_error_of_calibration_rows_is_allowed_for():
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, 3000))
+    dist = nc.Normal(np.zeros(1500), 1.0)
+    out = nc.LocalRecalibrator(k=100).fit(dist, y[:1500], x[:1500]).recalibrate(dist, x[1500:])
+    assert Observed.of(out, y[1500:], 0.9, None, 0).n_cal == 1500
+    assert Observed.of(dist, y[1500:], 0.9, None, 0).n_cal is None
+    found = nc.report({"base": dist, "local": out}, y[1500:], x[1500:])
+    assert "sampling error of 1,500 calibration rows" in questions(found)["How sure is this?"].text
+
+
+def test_the_detectable_gap_is_detected_four_times_in_five():
+    observed = Observed.of(*make(10, 1, "right")[:2], 0.9, None, 0)
+    gap = detectable_gap(observed, 2000)
+    critical = stats.norm.isf(0.0125)
+    power = stats.norm.cdf(gap / np.sqrt(0.09 / 2000) - critical)
+    assert power == pytest.approx(0.8)
+
+
+@pytest.mark.slow
+def test_a_calibrated_model_is_rarely_accused():
+    # one family of tests overall and one over regions, each at 5% and discrete tests conservative: at most 10%
+    accused = 0
+    for seed in range(200):
+        dist, y, features = make(1000, seed, "right")
+        observed = Observed.of(dist, y, 0.9, None, 0)
+        regions = nc.diagnostics.described_regions(dist, y, features, rng=seed)
+        everything = Regions(np.array(["all"]), (np.arange(1000),))
+        judged = [*judge(observed, regions), *judge(observed, everything)]
+        accused += any(one.grade != Grade.FINE for one in judged)
+    assert accused <= stats.binom.ppf(0.9995, 200, 0.1)
