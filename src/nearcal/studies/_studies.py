@@ -2,5 +2,6 @@
 
 from nearcal.studies._study import Study
 from nearcal.studies.gaussian import Gaussian
+from nearcal.studies.rosenbrock import Rosenbrock
 
-STUDIES: dict[str, Study] = {study.name: study for study in (Gaussian(),)}
+STUDIES: dict[str, Study] = {study.name: study for study in (Gaussian(), Rosenbrock())}

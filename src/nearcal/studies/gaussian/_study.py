@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from nearcal.studies._claims import Claim
+from nearcal.studies._spread import collect, means
 from nearcal.studies._study import Conclusion, Outcome, Scale, Study, Unit
 from nearcal.studies.gaussian._claims import judge_claims
 from nearcal.studies.gaussian._figures import draw_figure_1, draw_figure_2
@@ -40,10 +39,10 @@ class Gaussian(Study):
     def conclude(self, settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> Conclusion:
         """Return means and spreads over seeds, and the figures of the first seed."""
         outcomes = [done[f"seed-{seed}"] for seed in settings["seeds"]]
-        values = _by_method(outcomes)
+        values = collect([outcome.numbers["methods"] for outcome in outcomes])
         results = {
             "values": values,
-            "mean": {name: {key: float(np.mean(v)) for key, v in of.items()} for name, of in values.items()},
+            "mean": means(values),
             "frosini_calibration": [outcome.numbers["frosini_calibration"] for outcome in outcomes],
             "choices": [outcome.numbers["choice"] for outcome in outcomes],
         }
@@ -59,11 +58,3 @@ class Gaussian(Study):
         """Judge the claims of section 4.1."""
         return judge_claims(results)
 
-
-def _by_method(outcomes: Sequence[Outcome]) -> dict[str, dict[str, list[float]]]:
-    """Return, by method and measure, one number a seed."""
-    first = outcomes[0].numbers["methods"]
-    return {
-        name: {key: [outcome.numbers["methods"][name][key] for outcome in outcomes] for key in measures}
-        for name, measures in first.items()
-    }
