@@ -1,0 +1,63 @@
+"""The diamonds, split at random, and the features that the two models see."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearcal._arrays import FloatArray
+from nearcal.datasets import load_diamonds
+
+GRADED = ("cut", "color", "clarity")
+_GRADED_COLUMNS = [1, 2, 3]  # of the nine inputs
+FEATURES = (
+    "Features of both models: carat and the lengths x, y, z enter by their logarithms, missing or impossible lengths "
+    "(0, or beyond 15 mm) replaced by what the carat implies; depth and table as they are; cut, color and clarity as "
+    "indicators in the regression and as grades 0, 1, 2, … in the network. Columns are standardised by the training "
+    "set. The input space of local recalibration is that of the network's nine inputs, for both models."
+)
+
+
+@dataclass(frozen=True)
+class Data:
+    """One part of the data: nine standardised inputs, the columns of the regression, and prices in dollars."""
+
+    X: FloatArray
+    design: FloatArray
+    y: FloatArray
+
+
+def split(seed: int, rows: int | None = None) -> tuple[Data, Data, Data]:
+    """Return training, calibration and test data: 70%, 20% and 10% of the diamonds, or of so many of them."""
+    diamonds = load_diamonds()
+    order = np.random.default_rng(seed).permutation(len(diamonds.y))[:rows]
+    columns = dict(zip(diamonds.feature_names, diamonds.X[order].T, strict=True))
+    X = numeric(columns)
+    ends = [7 * len(order) // 10, 9 * len(order) // 10]
+    X = (X - X[: ends[0]].mean(axis=0)) / X[: ends[0]].std(axis=0)
+    design = np.column_stack([np.delete(X, _GRADED_COLUMNS, axis=1), _indicators(columns)])
+    parts = (np.split(table, ends) for table in (X, design, diamonds.y[order]))
+    train, cal, new = (Data(*part) for part in zip(*parts, strict=True))
+    return train, cal, new
+
+
+def numeric(columns: dict[str, FloatArray]) -> FloatArray:
+    """Return nine columns: logarithms of carat and lengths, grades, depth and table."""
+    carat = columns["carat"]
+    lengths = [np.log(_plausible(columns[name], carat)) for name in ("x", "y", "z")]
+    return np.column_stack([np.log(carat), *(columns[name] for name in (*GRADED, "depth", "table")), *lengths])
+
+
+def _plausible(length: FloatArray, carat: FloatArray) -> FloatArray:
+    """Replace lengths that no diamond has by the typical one at its weight, which is proportional to carat^(1/3)."""
+    is_plausible = (length > 1) & (length < 15)
+    typical = np.median(length[is_plausible] / np.cbrt(carat[is_plausible]))
+    return np.where(is_plausible, length, typical * np.cbrt(carat))
+
+
+def _indicators(columns: dict[str, FloatArray]) -> FloatArray:
+    """Return one indicator a grade but the first of each."""
+    tables = [
+        columns[name][:, np.newaxis] == np.arange(1, len(levels))
+        for name, levels in load_diamonds().categories.items()
+    ]
+    return np.concatenate(tables, axis=1).astype(np.float64)
