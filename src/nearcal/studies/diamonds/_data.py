@@ -57,7 +57,6 @@ def _plausible(length: FloatArray, carat: FloatArray) -> FloatArray:
 def _indicators(columns: dict[str, FloatArray]) -> FloatArray:
     """Return one indicator a grade but the first of each."""
     tables = [
-        columns[name][:, np.newaxis] == np.arange(1, len(levels))
-        for name, levels in load_diamonds().categories.items()
+        columns[name][:, np.newaxis] == np.arange(1, len(levels)) for name, levels in load_diamonds().categories.items()
     ]
     return np.concatenate(tables, axis=1).astype(np.float64)

@@ -44,7 +44,9 @@ def draw_panels(arrays: Mapping[str, Any]) -> "Figure":
     top = max(c.get_ylim()[1], d.get_ylim()[1])
     for ax in (c, d):
         ax.set_ylim(0, top)
-    name_panels(axes.flat, ["Predictions", "Two predictive distributions", "PIT near them, network", "PIT, recalibrated"])
+    name_panels(
+        axes.flat, ["Predictions", "Two predictive distributions", "PIT near them, network", "PIT, recalibrated"]
+    )
     return figure
 
 

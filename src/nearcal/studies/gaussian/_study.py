@@ -24,7 +24,7 @@ class Gaussian(Study):
         return {
             "n": scale.choose(100_000, quick=10_000),
             "k": scale.choose(1000, quick=100),
-            "kl_rows": scale.choose(200, quick=20),
+            "kl_rows": scale.choose(32, quick=8),
             "seeds": scale.seed_list(20, quick=2),
         }
 
@@ -57,4 +57,3 @@ class Gaussian(Study):
     def claims(self, results: Mapping[str, Any]) -> Sequence[Claim]:
         """Judge the claims of section 4.1."""
         return judge_claims(results)
-
