@@ -18,7 +18,8 @@ def write_claims(folder: Path | str) -> Path:
     hold. Studies without results are named as such.
     """
     folder = Path(folder)
-    blocks, claims = [], []
+    blocks: list[str] = []
+    claims: list[Claim] = []
     for name, study in STUDIES.items():
         path = folder / name / "results.json"
         blocks.append(f"## {study.title}")

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 BEFORE, AFTER = PALETTE[0], PALETTE[1]
 TRUE = "black"
 SHOWN = 3000  # points of a scatter plot: more make a blot
-SMALL = {"markersize": 1.5, "linestyle": "none"}
-LEGEND = {"frameon": False, "fontsize": "small"}
+SMALL: dict[str, Any] = {"markersize": 1.5, "linestyle": "none"}
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small"}
 
 
 def new_figure(width: float, height: float) -> "Figure":

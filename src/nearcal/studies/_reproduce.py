@@ -17,8 +17,8 @@ from nearcal.studies._claims_page import write_claims
 from nearcal.studies._markdown import check_list
 from nearcal.studies._progress import reporter
 from nearcal.studies._store import Store, write_json
-from nearcal.studies._study import Check, Conclusion, Scale, Study
 from nearcal.studies._studies import STUDIES
+from nearcal.studies._study import Check, Conclusion, Scale, Study
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "matplotlib")
 _DPI = 160

@@ -57,14 +57,15 @@ class Store(Mapping[str, Outcome]):
 
     def write(self, unit: Unit, outcome: Outcome, seconds: float) -> None:
         """Keep the outcome of a unit; its JSON file is written last and makes it count."""
-        if outcome.arrays:
+        arrays: dict[str, Any] = dict(outcome.arrays)
+        if arrays:
             with replacing(self._folder / f"{unit.key}.npz") as file:
-                np.savez_compressed(file, **outcome.arrays)
+                np.savez_compressed(file, **arrays)
         record = {
             "digest": self._digests[unit.key],
             "settings": unit.settings,
             "seconds": seconds,
-            "has_arrays": bool(outcome.arrays),
+            "has_arrays": bool(arrays),
             "numbers": outcome.numbers,
         }
         write_json(self._folder / f"{unit.key}.json", record)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import check_count
@@ -66,7 +65,7 @@ class Outcome:
     """
 
     numbers: Mapping[str, Any]
-    arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

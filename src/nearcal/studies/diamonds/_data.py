@@ -8,12 +8,13 @@ from nearcal._arrays import FloatArray
 from nearcal.datasets import load_diamonds
 
 GRADED = ("cut", "color", "clarity")
-_GRADED_COLUMNS = [1, 2, 3]  # of the nine inputs
+_REGRESSORS = [0, 4, 5]  # of the nine inputs: log carat, depth and table
 FEATURES = (
-    "Features of both models: carat and the lengths x, y, z enter by their logarithms, missing or impossible lengths "
-    "(0, or beyond 15 mm) replaced by what the carat implies; depth and table as they are; cut, color and clarity as "
-    "indicators in the regression and as grades 0, 1, 2, … in the network. Columns are standardised by the training "
-    "set. The input space of local recalibration is that of the network's nine inputs, for both models."
+    "Features: the regression has log carat, depth, table, and indicators of cut, color and clarity; x, y and z say "
+    "again what the carat says. The network has nine inputs: log carat, log x, log y, log z (lengths of 0 or beyond 15 mm, "
+    "which no diamond has, are replaced by the typical one at its carat), depth, table, and cut, color and clarity as "
+    "grades 0, 1, 2, …, all standardised by the training set. These nine are also the input space in which both models "
+    "are recalibrated locally."
 )
 
 
@@ -34,7 +35,7 @@ def split(seed: int, rows: int | None = None) -> tuple[Data, Data, Data]:
     X = numeric(columns)
     ends = [7 * len(order) // 10, 9 * len(order) // 10]
     X = (X - X[: ends[0]].mean(axis=0)) / X[: ends[0]].std(axis=0)
-    design = np.column_stack([np.delete(X, _GRADED_COLUMNS, axis=1), _indicators(columns)])
+    design = np.column_stack([X[:, _REGRESSORS], _indicators(columns)])
     parts = (np.split(table, ends) for table in (X, design, diamonds.y[order]))
     train, cal, new = (Data(*part) for part in zip(*parts, strict=True))
     return train, cal, new

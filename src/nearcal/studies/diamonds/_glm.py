@@ -61,7 +61,7 @@ def _fit_mean(design: FloatArray, y: FloatArray) -> FloatArray:
     predictor = np.log(y)
     for _ in range(_MOST_STEPS):
         mean = np.exp(predictor)
-        coefficients = np.linalg.lstsq(design, predictor + (y - mean) / mean, rcond=None)[0]
+        coefficients = np.linalg.lstsq(design, predictor + (y - mean) / mean, rcond=None)[0].astype(np.float64)
         step = design @ coefficients - predictor
         predictor = design @ coefficients
         if np.abs(step).max() < _TOLERANCE:

@@ -51,7 +51,7 @@ def recalibrated(
     """Return the distributions of the test set before and after each method, and nearcal's own choice."""
     own = calibrate(model, X_cal, cal.y)
     before_cal, before = own.base(X_cal), own.base(X_new)
-    methods = {
+    methods: dict[str, Any] = {
         "isotonic": IsotonicRecalibrator(),
         "density": QuantileNetRecalibrator(epochs=settings["density_epochs"], rng=seed),
         "local": LocalRecalibrator(k=settings["k"]),

@@ -47,7 +47,7 @@ class Diamonds(Study):
         """Return means and spreads over splits, and figure 5 of the first split."""
         outcomes = [done[f"split-{seed}"] for seed in settings["seeds"]]
         values = collect([outcome.numbers["methods"] for outcome in outcomes])
-        results = {
+        results: dict[str, Any] = {
             "values": values,
             "mean": means(values),
             "choices": [outcome.numbers["choices"] for outcome in outcomes],

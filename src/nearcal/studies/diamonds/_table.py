@@ -23,8 +23,8 @@ def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
             f"deviation) over {len(settings['seeds'])} random splits. The paper gives one split.",
             _table(results["values"]),
             f"{FEATURES} The network is trained by Adam, learning rate {training['learning_rate']}, batches of "
-            f"{training['batch_size']}, at most {training['epochs']} epochs, the best by validation loss kept. The paper "
-            "states none of this.",
+            f"{training['batch_size']}, at most {training['epochs']} epochs, the best by validation loss kept. The "
+            "paper states none of this.",
             "nearcal's own choice (first split): " + " ".join(f"{BASES[base]}: {choices[base]}" for base in BASES),
         ]
     )

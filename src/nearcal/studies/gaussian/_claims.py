@@ -53,7 +53,8 @@ def judge_claims(results: Mapping[str, Any]) -> list[Claim]:
                 "mean coverage nearest to 95%": gap["local"] < min(gap["linear"], gap["global"]),
             },
             f"MSE {local['mse']:.0f}, KL {local['kl']:.3f} and {local['kl_reverse']:.3f}, sMIS {local['smis']:.3f}; "
-            f"coverage {linear['coverage']:.2f}, {everywhere['coverage']:.2f} (global), {local['coverage']:.2f} (local)",
+            f"coverage {linear['coverage']:.2f} (linear), {everywhere['coverage']:.2f} (global), "
+            f"{local['coverage']:.2f} (local)",
             "table.md",
         ),
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
 from nearcal.calibrated import calibrate
 from nearcal.diagnostics import coverage, pit, uniformity_tests
 from nearcal.distributions import Distribution
@@ -49,7 +49,7 @@ def run_seed(settings: Mapping[str, Any], seed: int) -> Outcome:
     )
 
 
-def evenly_spread(x: FloatArray, count: int) -> FloatArray:
+def evenly_spread(x: FloatArray, count: int) -> IntArray:
     """Return rows at evenly spaced ranks of x: the Kullback-Leibler divergence is smooth in x and dear to compute."""
     places = ((np.arange(count) + 0.5) * len(x) / count).astype(np.int64)
     return np.argsort(x)[places]

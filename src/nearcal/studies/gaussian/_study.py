@@ -40,7 +40,7 @@ class Gaussian(Study):
         """Return means and spreads over seeds, and the figures of the first seed."""
         outcomes = [done[f"seed-{seed}"] for seed in settings["seeds"]]
         values = collect([outcome.numbers["methods"] for outcome in outcomes])
-        results = {
+        results: dict[str, Any] = {
             "values": values,
             "mean": means(values),
             "frosini_calibration": [outcome.numbers["frosini_calibration"] for outcome in outcomes],

@@ -80,14 +80,14 @@ def judge_claims(results: Mapping[str, Any]) -> list[Claim]:
         ),
         Claim(
             "4.2",
-            "The network covers about 95% overall but misses whole areas; after recalibration misses are spread evenly.",
+            "The network covers about 95% overall but misses whole areas; recalibrated, its misses are spread evenly.",
             {
                 "WSIR's overall coverage within 2 points of 95%": abs(wsir["coverage"] - 95) <= 2,
                 "its worst of 24 cells is below 85%": wsir["worst_cell"] < 85,
                 "after recalibration the worst cell is above 88%": local["wsir"]["worst_cell"] > 88,
             },
-            f"overall {wsir['coverage']:.1f}% → {local['wsir']['coverage']:.1f}%; worst cell {wsir['worst_cell']:.1f}% → "
-            f"{local['wsir']['worst_cell']:.1f}% (true model {true['worst_cell']:.1f}%)",
+            f"overall {wsir['coverage']:.1f}% → {local['wsir']['coverage']:.1f}%; worst cell {wsir['worst_cell']:.1f}% "
+            f"→ {local['wsir']['worst_cell']:.1f}% (true model {true['worst_cell']:.1f}%)",
             "figure 3 (e), (f)",
         ),
     ]

@@ -24,7 +24,7 @@ def draw_figure_3(outcome: Outcome) -> "Figure":
     rest = [figure.add_subplot(2, 3, place) for place in range(2, 7)]
     _draw_surface(surface, X, y)
     _draw_against_mean(rest[0], true_mean(X), y)
-    colored = rest[1].scatter(*X.T, c=arrays["mean_wsir"], s=2, cmap="viridis", linewidths=0)
+    colored = rest[1].scatter(X[:, 0], X[:, 1], c=arrays["mean_wsir"], s=2, cmap="viridis", linewidths=0)
     figure.colorbar(colored, ax=rest[1], label="prediction")
     rest[1].set(xlabel="$x_1$", ylabel="$x_2$")
     _draw_shift(rest[2], arrays)

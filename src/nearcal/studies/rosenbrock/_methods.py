@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
 from nearcal.adapters import TorchModel
@@ -31,7 +32,7 @@ def run_seed(settings: Mapping[str, Any], seed: int, trained: Outcome) -> Outcom
     network = trained_network(settings, trained)
     rng = np.random.default_rng([seed, 1])
     numbers: dict[str, Any] = {}
-    arrays: dict[str, FloatArray] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     choice = ""
     for name, dist, reason in _distributions(network, cal, new, settings, rng):
         choice = reason or choice
@@ -54,7 +55,7 @@ def run_seed(settings: Mapping[str, Any], seed: int, trained: Outcome) -> Outcom
     )
 
 
-def worst_cell(X: FloatArray, covered: FloatArray) -> float:
+def worst_cell(X: FloatArray, covered: NDArray[np.bool_]) -> float:
     """Return the least coverage, in per cent, over the cells of a grid of unit squares, 4 by 6."""
     cell = np.floor(X[:, 0] + 2) * 6 + np.floor(X[:, 1] + 1)
     return min(100 * float(covered[cell == c].mean()) for c in np.unique(cell))

@@ -57,7 +57,7 @@ class Rosenbrock(Study):
         """Return means and spreads over seeds, and figure 3 of the first seed."""
         outcomes = [done[f"methods-{seed}"] for seed in settings["seeds"]]
         values = collect([outcome.numbers["methods"] for outcome in outcomes])
-        results = {
+        results: dict[str, Any] = {
             "values": values,
             "mean": means(values),
             "mean_where_x2_is_negative": [outcome.numbers["mean_where_x2_is_negative"] for outcome in outcomes],
