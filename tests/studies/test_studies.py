@@ -39,7 +39,7 @@ def test_gaussian(tmp_path):
     assert "KL(predictive, true)" in str(result)
     assert {path.name for path in tmp_path.glob("*.png")} == {"figure_1.png", "figure_2.png"}
     claims = Gaussian().claims(json.loads((tmp_path / "results.json").read_text())["results"])
-    assert claims[0].verdict == "holds"
+    assert claims[2].verdict == "holds"  # local recalibration improves mean and spread
 
 
 def test_rosenbrock(tmp_path):

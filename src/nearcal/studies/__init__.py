@@ -6,6 +6,7 @@ Needs the extra "studies".
 
 from nearcal.studies._claims import Claim
 from nearcal.studies._claims_page import write_claims
+from nearcal.studies._demo import demo
 from nearcal.studies._reproduce import Reproduction, reproduce
 from nearcal.studies._studies import STUDIES
 from nearcal.studies._study import Check, Conclusion, Outcome, Scale, Study, Unit
@@ -20,6 +21,7 @@ __all__ = [
     "Scale",
     "Study",
     "Unit",
+    "demo",
     "reproduce",
     "write_claims",
 ]

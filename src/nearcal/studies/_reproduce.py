@@ -21,7 +21,7 @@ from nearcal.studies._studies import STUDIES
 from nearcal.studies._study import Check, Conclusion, Scale, Study
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch", "matplotlib")
-_DPI = 160
+DPI = 160
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _page(study: Study, conclusion: Conclusion) -> str:
 def _write_figures(out: Path, conclusion: Conclusion) -> None:
     for name, draw in conclusion.figures.items():
         with replacing(out / f"{name}.png") as file:
-            draw().savefig(file, format="png", dpi=_DPI)
+            draw().savefig(file, format="png", dpi=DPI)
 
 
 def _record(study: Study, settings: Mapping[str, Any], store: Store, conclusion: Conclusion) -> dict[str, Any]:

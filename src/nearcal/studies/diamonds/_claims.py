@@ -62,7 +62,7 @@ def judge_claims(results: Mapping[str, Any]) -> list[Claim]:
         ),
         Claim(
             "4.4, 5",
-            "On real data recalibration improves predictions and intervals, even where coverage is near nominal overall.",
+            "On real data recalibration improves predictions and intervals, even at a nearly nominal coverage.",
             {
                 f"{BASES[base]}: RMSE and CRPS lower, largest gap of coverage smaller": rmse[f"{base}_local"]
                 < rmse[f"{base}_base"]

@@ -11,10 +11,10 @@ GRADED = ("cut", "color", "clarity")
 _REGRESSORS = [0, 4, 5]  # of the nine inputs: log carat, depth and table
 FEATURES = (
     "Features: the regression has log carat, depth, table, and indicators of cut, color and clarity; x, y and z say "
-    "again what the carat says. The network has nine inputs: log carat, log x, log y, log z (lengths of 0 or beyond 15 mm, "
-    "which no diamond has, are replaced by the typical one at its carat), depth, table, and cut, color and clarity as "
-    "grades 0, 1, 2, …, all standardised by the training set. These nine are also the input space in which both models "
-    "are recalibrated locally."
+    "again what the carat says. The network has nine inputs: log carat, log x, log y, log z (lengths of 0 or beyond "
+    "15 mm, which no diamond has, are replaced by the typical one at its carat), depth, table, and cut, color and "
+    "clarity as grades 0, 1, 2, …, all standardised by the training set. These nine are also the input space in which "
+    "both models are recalibrated locally."
 )
 
 
