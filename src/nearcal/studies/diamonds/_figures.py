@@ -34,7 +34,7 @@ def draw_panels(arrays: Mapping[str, Any]) -> "Figure":
         a.plot(y[row], arrays["mean"][row], "o", color=color, markersize=6)
     a.set(xlabel="price", ylabel="prediction of the network", xlim=(0, 20000), ylim=(0, 25000))
     _draw_densities(b, arrays)
-    regions = nearest_regions(arrays["X"], arrays["X"][rows], k=min(_NEIGHBORS, len(y) // 10))
+    regions = nearest_regions(arrays["space"], arrays["space"][rows], k=min(_NEIGHBORS, len(y) // 10))
     for ax, name in ((c, "base"), (d, "local")):
         tables = {
             f"near {y[row]:,.0f}": pit_histogram(arrays[f"pit_{name}"][near])

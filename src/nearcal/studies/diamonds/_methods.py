@@ -11,7 +11,7 @@ from nearcal.calibrated import CalibratedModel, calibrate
 from nearcal.diagnostics import coverage, density_curves, pit
 from nearcal.distributions import Distribution
 from nearcal.recalibration import IsotonicRecalibrator, LocalRecalibrator, QuantileNetRecalibrator
-from nearcal.scores import crps, squared_error
+from nearcal.scores import pinball, squared_error
 from nearcal.studies._study import Outcome
 from nearcal.studies._training import Schedule
 from nearcal.studies.diamonds._data import Data, split
@@ -22,6 +22,7 @@ BASES = {"glm": "GLM", "nn": "NN"}
 METHODS = {"base": "", "isotonic": "Isotonic", "density": "Density Estimation", "local": "Quantile"}
 OWN_CHOICE = "chosen"
 LEVELS = (0.90, 0.95, 0.99)
+_CRPS_LEVELS = (np.arange(100) + 0.5) / 100  # the CRPS is twice the integral of the pinball loss over levels
 HIGHLIGHTED = (4113.0, 18026.0)  # prices of the paper's two diamonds
 
 
@@ -30,7 +31,7 @@ def run_split(settings: Mapping[str, Any], seed: int) -> Outcome:
     train, cal, new = split(seed, settings["rows"])
     schedule = Schedule(**settings["training"])
     models: dict[str, tuple[ModelAdapter, Any, Any]] = {
-        "glm": (GammaRegression.fitted(train.design, train.y), (cal.X, cal.design), (new.X, new.design)),
+        "glm": (GammaRegression.fitted(train.design, train.y), (cal.space, cal.design), (new.space, new.design)),
         "nn": (as_model(train_network(train, cal, schedule, seed)), cal.X, new.X),
     }
     numbers: dict[str, Any] = {}
@@ -40,7 +41,7 @@ def run_split(settings: Mapping[str, Any], seed: int) -> Outcome:
         dists, own = recalibrated(model, X_cal, X_new, cal, new, settings, seed)
         numbers |= {f"{base}_{method}": _measure(dist, new.y) for method, dist in dists.items()}
         choices[base] = own.reason
-        if base == "nn" and seed == 0:
+        if base == "nn" and seed == settings["drawn"]:
             arrays = for_figures({name: dists[name] for name in ("base", "local")}, new)
     return Outcome({"methods": numbers, "choices": choices}, arrays)
 
@@ -58,7 +59,7 @@ def recalibrated(
     }
     dists = {"base": before}
     for name, method in methods.items():
-        dists[name] = method.fit(before_cal, cal.y, cal.X).recalibrate(before, new.X)
+        dists[name] = method.fit(before_cal, cal.y, cal.space).recalibrate(before, new.space)
     dists[OWN_CHOICE] = own.predict(X_new)
     return dists, own
 
@@ -68,7 +69,7 @@ def _measure(dist: Distribution, y: FloatArray) -> dict[str, float]:
     return {
         "rmse": np.sqrt(squared_error(dist, y).mean()),
         **{f"coverage_{100 * level:.0f}": share for level, share in zip(LEVELS, covered, strict=True)},
-        "crps": crps(dist, y).mean(),
+        "crps": 2 * pinball(dist, y, _CRPS_LEVELS).mean(),
     }
 
 
@@ -77,7 +78,7 @@ def for_figures(dists: Mapping[str, Distribution], new: Data) -> dict[str, Float
     rows = np.array([int(np.argmin(np.abs(new.y - price))) for price in HIGHLIGHTED])
     curves = density_curves({name: dist[rows] for name, dist in dists.items()})
     return {
-        "X": new.X,
+        "space": new.space,
         "y": new.y,
         "mean": dists["base"].mean(),
         "highlighted": rows,

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from nearcal import adapters
 from nearcal._arrays import FloatArray
-from nearcal.adapters import TorchModel
 from nearcal.distributions import Gamma
 from nearcal.studies._training import Schedule, import_torch, seeded, train
 from nearcal.studies.diamonds._data import Data
@@ -49,9 +49,9 @@ def train_network(data: Data, validation: Data, schedule: Schedule, seed: int) -
         return train(network, gamma_loss, data.X, data.y, schedule, (validation.X, validation.y))
 
 
-def as_model(network: Any) -> TorchModel:
+def as_model(network: Any) -> adapters.ModelAdapter:
     """Return the network as nearcal sees it: Gamma(α, μ / α)."""
-    return TorchModel(network, head=_gamma)
+    return adapters.TorchModel(network, head=_gamma)
 
 
 def _gamma(output: FloatArray) -> Gamma:

@@ -8,6 +8,7 @@ from nearcal.studies._claims import Claim
 from nearcal.studies._spread import collect, means
 from nearcal.studies._study import Conclusion, Outcome, Scale, Study, Unit
 from nearcal.studies.diamonds._claims import judge_claims
+from nearcal.studies.diamonds._data import FIRST_SPLIT
 from nearcal.studies.diamonds._figures import draw_figure_5
 from nearcal.studies.diamonds._methods import run_split
 from nearcal.studies.diamonds._table import judge_targets, tabulate
@@ -26,18 +27,18 @@ class Diamonds(Study):
             "rows": scale.choose(53_940, quick=6_000),
             "k": scale.choose(1000, quick=100),
             "training": {
-                "epochs": scale.choose(100, quick=20),
+                "epochs": scale.choose(30, quick=10),
                 "batch_size": 128,
                 "learning_rate": 0.002,
-                "patience": 15,
+                "patience": None,
             },
             "density_epochs": scale.choose(500, quick=30),
-            "seeds": scale.seed_list(5, quick=1),
+            "seeds": [FIRST_SPLIT + seed for seed in scale.seed_list(5)],
         }
 
     def units(self, settings: Mapping[str, Any]) -> Sequence[Unit]:
         """Return one unit a split."""
-        shared = {name: value for name, value in settings.items() if name != "seeds"}
+        shared = {name: value for name, value in settings.items() if name != "seeds"} | {"drawn": settings["seeds"][0]}
         return [
             Unit(f"split-{seed}", partial(run_split, shared, seed), {**shared, "seed": seed})
             for seed in settings["seeds"]

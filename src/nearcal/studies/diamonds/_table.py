@@ -5,7 +5,7 @@ from typing import Any
 
 from nearcal.studies._markdown import markdown_table, mean_and_sd
 from nearcal.studies._study import Check
-from nearcal.studies.diamonds._data import FEATURES
+from nearcal.studies.diamonds._data import CHOSEN, FEATURES
 from nearcal.studies.diamonds._methods import BASES, LEVELS, METHODS, OWN_CHOICE
 from nearcal.studies.diamonds._paper import MEASURES, PAPER
 
@@ -20,11 +20,12 @@ def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     return "\n\n".join(
         [
             f"{settings['rows']:,} diamonds, split 70/20/10; k = {settings['k']:,} in the input space; mean (standard "
-            f"deviation) over {len(settings['seeds'])} random splits. The paper gives one split.",
+            f"deviation) over {len(settings['seeds'])} random splits. The paper gives one split. CRPS by the midpoint rule over 100 "
+            "levels.",
             _table(results["values"]),
             f"{FEATURES} The network is trained by Adam, learning rate {training['learning_rate']}, batches of "
             f"{training['batch_size']}, at most {training['epochs']} epochs, the best by validation loss kept. The "
-            "paper states none of this.",
+            f"paper states none of this. {CHOSEN}",
             "nearcal's own choice (first split): " + " ".join(f"{BASES[base]}: {choices[base]}" for base in BASES),
         ]
     )

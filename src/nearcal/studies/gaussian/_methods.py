@@ -7,10 +7,11 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.calibrated import calibrate
-from nearcal.diagnostics import coverage, pit, uniformity_tests
+from nearcal.diagnostics import pit, uniformity_tests
 from nearcal.distributions import Distribution
 from nearcal.recalibration import GlobalRecalibrator, LocalRecalibrator
-from nearcal.scores import kl_divergence, smis, squared_error
+from nearcal.scores import kl_divergence, squared_error
+from nearcal.scores._quantile_scores import score_interval
 from nearcal.studies._study import Outcome
 from nearcal.studies.gaussian._data import Data, generate, true_distribution, true_mean
 from nearcal.studies.gaussian._model import LinearModel
@@ -57,13 +58,14 @@ def evenly_spread(x: FloatArray, count: int) -> IntArray:
 
 def _measure(dist: Distribution, new: Data, cal: Data, rows: Any, n_cal: int | None) -> dict[str, float]:
     true = true_distribution(new.x[rows])
+    lower, upper = dist.interval(0.95)
     frosini = uniformity_tests(pit(dist, new.y, rng=0), ["frosini"], n_cal=n_cal)
     return {
         "mse": squared_error(dist, true_mean(new.x)).mean(),
         "kl": kl_divergence(true, dist[rows]).mean(),
         "kl_reverse": kl_divergence(true, dist[rows], reverse=True).mean(),
-        "coverage": 100 * coverage(dist, new.y, [0.95])["coverage"][0],
-        "smis": smis(dist, new.y, cal.y).mean(),
+        "coverage": 100 * ((lower <= new.y) & (new.y <= upper)).mean(),
+        "smis": score_interval(lower, upper, new.y, 0.95).mean() / np.abs(cal.y).mean(),
         "frosini_p_value": frosini["p_value"][0],
     }
 

@@ -24,7 +24,7 @@ class Gaussian(Study):
         return {
             "n": scale.choose(100_000, quick=10_000),
             "k": scale.choose(1000, quick=100),
-            "kl_rows": scale.choose(32, quick=8),
+            "kl_rows": scale.choose(16, quick=8),
             "seeds": scale.seed_list(20, quick=2),
         }
 

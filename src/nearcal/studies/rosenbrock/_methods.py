@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearcal import adapters
 from nearcal._arrays import FloatArray
-from nearcal.adapters import TorchModel
 from nearcal.calibrated import calibrate
 from nearcal.distributions import Distribution, Samples
 from nearcal.recalibration import LocalRecalibrator
-from nearcal.scores import smis, squared_error
+from nearcal.scores import squared_error
+from nearcal.scores._quantile_scores import score_interval
 from nearcal.studies._study import Outcome
 from nearcal.studies.rosenbrock._data import Data, generate, true_distribution
 from nearcal.studies.rosenbrock._network import trained_network
@@ -41,7 +42,7 @@ def run_seed(settings: Mapping[str, Any], seed: int, trained: Outcome) -> Outcom
         numbers[name] = {
             "mse": squared_error(dist, new.y).mean(),
             "coverage": 100 * covered.mean(),
-            "smis": smis(dist, new.y, cal.y).mean(),
+            "smis": score_interval(lower, upper, new.y, 0.95).mean() / np.abs(cal.y).mean(),
             "worst_cell": worst_cell(new.X, covered),
         }
         if name in ("wsir", "wsir_local"):
@@ -66,7 +67,7 @@ def _distributions(
 ) -> Iterator[tuple[str, Distribution, str]]:
     """Yield one method after the other, for draws take much memory: name, test distributions, and reasons if any."""
     draws = settings["draws"]
-    model = TorchModel(network, response="log").prepared(cal.X, cal.y)
+    model = adapters.TorchModel(network, response="log").prepared(cal.X, cal.y)
     yield from _before_and_after(
         "wsir",
         _drawn(model.distribution(cal.X), draws, rng),
@@ -76,7 +77,7 @@ def _distributions(
         settings,
         rng,
     )
-    dropout = TorchModel(network, response="log", mc_dropout=draws, seed=int(rng.integers(2**31)))
+    dropout = adapters.TorchModel(network, response="log", mc_dropout=draws, seed=int(rng.integers(2**31)))
     yield from _before_and_after(
         "dropout",
         _empirical(dropout.distribution(cal.X)),
