@@ -20,8 +20,8 @@ def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     return "\n\n".join(
         [
             f"{settings['rows']:,} diamonds, split 70/20/10; k = {settings['k']:,} in the input space; mean (standard "
-            f"deviation) over {len(settings['seeds'])} random splits. The paper gives one split. CRPS by the midpoint rule over 100 "
-            "levels.",
+            f"deviation) over {len(settings['seeds'])} random splits. The paper gives one split. CRPS by the "
+            "midpoint rule over 100 levels.",
             _table(results["values"]),
             f"{FEATURES} The network is trained by Adam, learning rate {training['learning_rate']}, batches of "
             f"{training['batch_size']}, at most {training['epochs']} epochs, the best by validation loss kept. The "
