@@ -18,6 +18,7 @@ from nearcal.studies.gaussian._model import LinearModel
 
 METHODS = {"linear": "Linear", "global": "Globally Recalibrated Linear", "local": "Locally Recalibrated Linear"}
 OWN_CHOICE = "chosen"
+_SLICES = 6  # of equally many test rows, in the order of x
 
 
 def run_seed(settings: Mapping[str, Any], seed: int) -> Outcome:
@@ -59,12 +60,16 @@ def evenly_spread(x: FloatArray, count: int) -> IntArray:
 def _measure(dist: Distribution, new: Data, cal: Data, rows: Any, n_cal: int | None) -> dict[str, float]:
     true = true_distribution(new.x[rows])
     lower, upper = dist.interval(0.95)
+    covered = (lower <= new.y) & (new.y <= upper)
+    slices = np.array_split(np.argsort(new.x), _SLICES)
     frosini = uniformity_tests(pit(dist, new.y, rng=0), ["frosini"], n_cal=n_cal)
     return {
         "mse": squared_error(dist, true_mean(new.x)).mean(),
         "kl": kl_divergence(true, dist[rows]).mean(),
         "kl_reverse": kl_divergence(true, dist[rows], reverse=True).mean(),
-        "coverage": 100 * ((lower <= new.y) & (new.y <= upper)).mean(),
+        "coverage": 100 * covered.mean(),
+        "worst_slice": min(100 * covered[part].mean() for part in slices),
+        "width": (upper - lower).mean(),
         "smis": score_interval(lower, upper, new.y, 0.95).mean() / np.abs(cal.y).mean(),
         "frosini_p_value": frosini["p_value"][0],
     }

@@ -44,6 +44,7 @@ def run_seed(settings: Mapping[str, Any], seed: int, trained: Outcome) -> Outcom
             "coverage": 100 * covered.mean(),
             "smis": score_interval(lower, upper, new.y, 0.95).mean() / np.abs(cal.y).mean(),
             "worst_cell": worst_cell(new.X, covered),
+            "width": (upper - lower).mean(),
         }
         if name in ("wsir", "wsir_local"):
             arrays |= {f"mean_{name}": dist.mean(), f"covered_{name}": covered}
