@@ -1,0 +1,46 @@
+"""Tables in Markdown."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from nearcal.studies._study import Check
+
+
+def markdown_table(columns: Mapping[str, Sequence[str]]) -> str:
+    """Return a table of columns, the first aligned to the left, the others to the right.
+
+    Examples
+    --------
+    >>> print(markdown_table({"Model": ["Linear", "Local"], "MSE": ["14585", "257"]}))
+    | Model  |   MSE |
+    |:-------|------:|
+    | Linear | 14585 |
+    | Local  |   257 |
+    """
+    widths = [max(3, len(name), *(len(cell) for cell in cells)) for name, cells in columns.items()]
+    lines = [list(columns), *(list(row) for row in zip(*columns.values(), strict=True))]
+    texts = [_line([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines]
+    rule = "|".join(["", ":" + "-" * (widths[0] + 1), *("-" * (width + 1) + ":" for width in widths[1:]), ""])
+    return "\n".join([texts[0], rule, *texts[1:]])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def mean_and_sd(values: Sequence[float], digits: int) -> str:
+    """Return "mean (sd)" of a value over seeds, the mean alone where there is one seed.
+
+    Examples
+    --------
+    >>> mean_and_sd([1.0, 2.0, 3.0], 2), mean_and_sd([1.0], 1)
+    ('2.00 (1.00)', '1.0')
+    """
+    mean = f"{np.mean(values):.{digits}f}"
+    return mean if len(values) < 2 else f"{mean} ({np.std(values, ddof=1):.{digits}f})"
+
+
+def check_list(checks: Sequence[Check]) -> str:
+    """Return the checks as a list."""
+    return "\n".join(f"- [{'x' if check.holds else ' '}] {check.statement}: {check.found}" for check in checks)

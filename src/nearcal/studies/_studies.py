@@ -1,0 +1,8 @@
+"""The studies by name, in the paper's order."""
+
+from nearcal.studies._study import Study
+from nearcal.studies.diamonds import Diamonds
+from nearcal.studies.gaussian import Gaussian
+from nearcal.studies.rosenbrock import Rosenbrock
+
+STUDIES: dict[str, Study] = {study.name: study for study in (Gaussian(), Rosenbrock(), Diamonds())}

@@ -1,0 +1,103 @@
+"""Training of the studies' networks: minibatches and Adam, the best epoch kept if a validation set is given."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from nearcal._arrays import FloatArray
+from nearcal._optional import import_extra
+
+Loss = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and in which steps a network is trained.
+
+    Attributes
+    ----------
+    epochs, batch_size, learning_rate
+        As usual; the optimiser is Adam.
+    patience : int or None
+        With a validation set: stop after so many epochs without a smaller loss; None runs all epochs.
+    """
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    patience: int | None = None
+
+
+def import_torch() -> ModuleType:
+    """Return torch, or say which extra provides it."""
+    return import_extra("torch", "studies", "networks of the studies")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[ModuleType]:
+    """Seed torch's random numbers within a block, and leave them as they were after it."""
+    torch = import_torch()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield torch
+
+
+def train(
+    network: Any,
+    loss: Loss,
+    X: FloatArray,
+    y: FloatArray,
+    schedule: Schedule,
+    validation: tuple[FloatArray, FloatArray] | None = None,
+) -> Any:
+    """Return the network, trained in place; call it within :func:`seeded`.
+
+    With a validation set the weights of the epoch with the smallest validation loss are kept.
+    """
+    torch = import_torch()
+    inputs, target = (torch.tensor(array, dtype=torch.float32) for array in (X, y))
+    held_out = None
+    if validation is not None:
+        held_out = tuple(torch.tensor(array, dtype=torch.float32) for array in validation)
+    optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate)
+    best, best_weights, waited = np.inf, None, 0
+    for _ in range(schedule.epochs):
+        network.train()
+        for batch in torch.randperm(len(target)).split(schedule.batch_size):
+            optimizer.zero_grad()
+            loss(network(inputs[batch]), target[batch]).backward()
+            optimizer.step()
+        if held_out is None:
+            continue
+        found = _mean_loss(torch, network, loss, *held_out)
+        waited += 1
+        if found < best:
+            best, best_weights, waited = found, copy.deepcopy(network.state_dict()), 0
+        if schedule.patience is not None and waited >= schedule.patience:
+            break
+    if best_weights is not None:
+        network.load_state_dict(best_weights)
+    return network.eval()
+
+
+def _mean_loss(torch: Any, network: Any, loss: Loss, inputs: Any, target: Any) -> float:
+    network.eval()
+    with torch.no_grad():
+        return float(loss(network(inputs), target))
+
+
+def weights_of(network: Any) -> dict[str, Any]:
+    """Return the weights as arrays, by name."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
+
+
+def with_weights(network: Any, arrays: Any) -> Any:
+    """Return the network with weights kept by :func:`weights_of`."""
+    torch = import_torch()
+    network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+    return network.eval()

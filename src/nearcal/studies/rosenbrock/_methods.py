@@ -1,0 +1,118 @@
+"""Two ways to read a distribution off the network, each before and after recalibration, and the true model."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal import adapters
+from nearcal._arrays import FloatArray
+from nearcal.calibrated import calibrate
+from nearcal.distributions import Distribution, Samples
+from nearcal.recalibration import LocalRecalibrator
+from nearcal.scores import squared_error
+from nearcal.scores._quantile_scores import score_interval
+from nearcal.studies._study import Outcome
+from nearcal.studies.rosenbrock._data import Data, generate, true_distribution
+from nearcal.studies.rosenbrock._network import trained_network
+
+METHODS = {
+    "wsir": "WSIR ANN",
+    "dropout": "MC Dropout ANN",
+    "wsir_local": "Recalibrated WSIR ANN",
+    "dropout_local": "Recalibrated MC Dropout",
+    "true": "True model",
+}
+OWN_CHOICE = "chosen"
+
+
+def run_seed(settings: Mapping[str, Any], seed: int, trained: Outcome) -> Outcome:
+    """Recalibrate the trained network of one seed and measure everything on its test set."""
+    _, cal, new = generate(settings["n"], seed)
+    network = trained_network(settings, trained)
+    rng = np.random.default_rng([seed, 1])
+    numbers: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    choice = ""
+    for name, dist, reason in _distributions(network, cal, new, settings, rng):
+        choice = reason or choice
+        lower, upper = dist.interval(0.95)
+        covered = (lower <= new.y) & (new.y <= upper)
+        numbers[name] = {
+            "mse": squared_error(dist, new.y).mean(),
+            "coverage": 100 * covered.mean(),
+            "smis": score_interval(lower, upper, new.y, 0.95).mean() / np.abs(cal.y).mean(),
+            "worst_cell": worst_cell(new.X, covered),
+            "width": (upper - lower).mean(),
+        }
+        if name in ("wsir", "wsir_local"):
+            arrays |= {f"mean_{name}": dist.mean(), f"covered_{name}": covered}
+    low = new.X[:, 1] < 0
+    shift = {name: float(arrays[f"mean_{name}"][low].mean()) for name in ("wsir", "wsir_local")}
+    shift["true"] = float(true_distribution(new.X[low]).mean().mean())
+    return Outcome(
+        {"methods": numbers, "choice": choice, "mean_where_x2_is_negative": shift},
+        {**arrays, "X": new.X, "y": new.y} if seed == 0 else {},
+    )
+
+
+def worst_cell(X: FloatArray, covered: NDArray[np.bool_]) -> float:
+    """Return the least coverage, in per cent, over the cells of a grid of unit squares, 4 by 6."""
+    cell = np.floor(X[:, 0] + 2) * 6 + np.floor(X[:, 1] + 1)
+    return min(100 * float(covered[cell == c].mean()) for c in np.unique(cell))
+
+
+def _distributions(
+    network: Any, cal: Data, new: Data, settings: Mapping[str, Any], rng: np.random.Generator
+) -> Iterator[tuple[str, Distribution, str]]:
+    """Yield one method after the other, for draws take much memory: name, test distributions, and reasons if any."""
+    draws = settings["draws"]
+    model = adapters.TorchModel(network, response="log").prepared(cal.X, cal.y)
+    yield from _before_and_after(
+        "wsir",
+        _drawn(model.distribution(cal.X), draws, rng),
+        _drawn(model.distribution(new.X), draws, rng),
+        cal,
+        new,
+        settings,
+        rng,
+    )
+    dropout = adapters.TorchModel(network, response="log", mc_dropout=draws, seed=int(rng.integers(2**31)))
+    yield from _before_and_after(
+        "dropout",
+        _empirical(dropout.distribution(cal.X)),
+        _empirical(dropout.distribution(new.X)),
+        cal,
+        new,
+        settings,
+        rng,
+    )
+    own = calibrate(network, cal.X, cal.y, response="log")
+    yield OWN_CHOICE, own.predict(new.X), own.reason
+    yield "true", _drawn(true_distribution(new.X), draws, rng), ""
+
+
+def _before_and_after(
+    name: str,
+    dist_cal: Samples,
+    dist_new: Samples,
+    cal: Data,
+    new: Data,
+    settings: Mapping[str, Any],
+    rng: np.random.Generator,
+) -> Iterator[tuple[str, Distribution, str]]:
+    """Yield draws before and after local recalibration with empirical PIT values, as the paper does."""
+    yield name, dist_new, ""
+    local = LocalRecalibrator(radius=settings["radius"]).fit(dist_cal, cal.y, cal.X)
+    yield f"{name}_local", _drawn(local.recalibrate(dist_new, new.X), settings["draws"], rng), ""
+
+
+def _drawn(dist: Distribution, draws: int, rng: np.random.Generator) -> Samples:
+    return Samples(dist.sample(draws, rng=rng), tails="empirical")
+
+
+def _empirical(dist: Distribution) -> Samples:
+    """Return the draws of Monte-Carlo dropout without the Normal tails that nearcal would add."""
+    assert isinstance(dist, Samples)
+    return Samples(dist.draws, tails="empirical")

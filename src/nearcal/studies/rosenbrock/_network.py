@@ -1,0 +1,43 @@
+"""The network: four hidden layers with ReLU, batch normalisation and dropout between them, trained on log y."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nearcal.studies._study import Outcome
+from nearcal.studies._training import Schedule, import_torch, seeded, train, weights_of, with_weights
+from nearcal.studies.rosenbrock._data import generate
+
+DROPOUT = 0.5
+
+
+def make_network(widths: Sequence[int]) -> Any:
+    """Return an untrained network of two inputs and one output."""
+    nn = import_torch().nn
+    layers, inputs = [], 2
+    for number, width in enumerate(widths):
+        if number:
+            layers += [nn.BatchNorm1d(inputs), nn.Dropout(DROPOUT)]
+        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, 1))
+
+
+def train_network(settings: Mapping[str, Any], seed: int) -> Outcome:
+    """Train on the data of one seed; the outcome holds the weights."""
+    data, _, _ = generate(settings["n"], seed)
+    schedule = Schedule(settings["epochs"], settings["batch_size"], settings["learning_rate"])
+    with seeded(seed) as torch:
+        network = make_network(settings["widths"])
+
+        def loss(output: Any, target: Any) -> Any:
+            return torch.nn.functional.mse_loss(output[:, 0], target)
+
+        train(network, loss, data.X, np.log(data.y), schedule)
+    return Outcome({}, weights_of(network))
+
+
+def trained_network(settings: Mapping[str, Any], trained: Outcome) -> Any:
+    """Return the network of an outcome."""
+    return with_weights(make_network(settings["widths"]), trained.arrays)

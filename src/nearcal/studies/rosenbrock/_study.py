@@ -1,0 +1,75 @@
+"""The Rosenbrock study: settings, units, conclusion."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from nearcal.studies._claims import Claim
+from nearcal.studies._spread import collect, means
+from nearcal.studies._study import Conclusion, Outcome, Scale, Study, Unit
+from nearcal.studies.rosenbrock._claims import judge_claims
+from nearcal.studies.rosenbrock._figures import draw_figure_3
+from nearcal.studies.rosenbrock._methods import run_seed
+from nearcal.studies.rosenbrock._network import train_network
+from nearcal.studies.rosenbrock._paper import PAPER_EPOCHS, PAPER_WIDTHS
+from nearcal.studies.rosenbrock._table import judge_targets, tabulate
+
+
+class Rosenbrock(Study):
+    """Gamma responses around the Rosenbrock function."""
+
+    name = "rosenbrock"
+    title = "Non-linear Gamma model (section 4.2)"
+    packages = ("torch",)
+
+    def settings(self, scale: Scale) -> dict[str, Any]:
+        """Return the paper's settings but for the network's width and epochs, which are the paper's with ``full``."""
+        return {
+            "n": scale.choose(100_000, quick=10_000),
+            "widths": scale.choose([128, 128, 32, 32], quick=[64, 64, 16, 16], full=PAPER_WIDTHS),
+            "epochs": scale.choose(15, quick=5, full=PAPER_EPOCHS),
+            "batch_size": 100,
+            "learning_rate": 0.001,
+            "draws": scale.choose(1000, quick=100),
+            "radius": 0.5,
+            "seeds": scale.seed_list(5, quick=1),
+        }
+
+    def units(self, settings: Mapping[str, Any]) -> Sequence[Unit]:
+        """Return two units a seed: the network, and the methods on it."""
+        training = {name: settings[name] for name in ("n", "widths", "epochs", "batch_size", "learning_rate")}
+        methods = {name: settings[name] for name in ("n", "widths", "draws", "radius")}
+        units = []
+        for seed in settings["seeds"]:
+            network = f"network-{seed}"
+            units += [
+                Unit(network, partial(train_network, training, seed), {**training, "seed": seed}),
+                Unit(
+                    f"methods-{seed}",
+                    partial(run_seed, methods, seed),
+                    {**methods, "seed": seed},
+                    needs=(network,),
+                ),
+            ]
+        return units
+
+    def conclude(self, settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> Conclusion:
+        """Return means and spreads over seeds, and figure 3 of the first seed."""
+        outcomes = [done[f"methods-{seed}"] for seed in settings["seeds"]]
+        values = collect([outcome.numbers["methods"] for outcome in outcomes])
+        results: dict[str, Any] = {
+            "values": values,
+            "mean": means(values),
+            "mean_where_x2_is_negative": [outcome.numbers["mean_where_x2_is_negative"] for outcome in outcomes],
+            "choices": [outcome.numbers["choice"] for outcome in outcomes],
+        }
+        return Conclusion(
+            results,
+            tabulate(settings, results),
+            judge_targets(results["mean"]),
+            {"figure_3": partial(draw_figure_3, outcomes[0])},
+        )
+
+    def claims(self, results: Mapping[str, Any]) -> Sequence[Claim]:
+        """Judge the claims of section 4.2."""
+        return judge_claims(results)

@@ -1,0 +1,119 @@
+"""Small versions of the studies run to the end and show what they are to show, as far as so little data can."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from nearcal.studies import STUDIES, Scale
+from nearcal.studies._reproduce import run
+from nearcal.studies.diamonds import Diamonds
+from nearcal.studies.diamonds._data import split
+from nearcal.studies.diamonds._glm import GammaRegression, fit_shape
+from nearcal.studies.gaussian import Gaussian
+from nearcal.studies.gaussian._methods import evenly_spread
+from nearcal.studies.rosenbrock import Rosenbrock
+
+
+def smaller(study, **changes):
+    """Return the study with other settings."""
+
+    class Smaller(study):
+        def settings(self, scale):
+            return {**super().settings(scale), **changes}
+
+    return Smaller()
+
+
+def means(out):
+    return json.loads((out / "results.json").read_text())["results"]["mean"]
+
+
+def test_gaussian(tmp_path):
+    result = run(smaller(Gaussian, n=4_000, k=50, kl_rows=10), tmp_path, Scale(quick=True))
+    mean = means(tmp_path)
+    assert mean["local"]["mse"] < 0.3 * mean["linear"]["mse"]
+    assert mean["global"]["mse"] > 0.9 * mean["linear"]["mse"]
+    assert mean["local"]["kl"] < mean["linear"]["kl"]
+    assert "KL(predictive, true)" in str(result)
+    assert {path.name for path in tmp_path.glob("*.png")} == {"figure_1.png", "figure_2.png"}
+    claims = Gaussian().claims(json.loads((tmp_path / "results.json").read_text())["results"])
+    assert claims[2].verdict == "holds"  # local recalibration improves mean and spread
+
+
+def test_rosenbrock(tmp_path):
+    pytest.importorskip("torch")
+    study = smaller(Rosenbrock, n=6_000, widths=[32, 32, 8, 8], epochs=4, draws=50)
+    run(study, tmp_path, Scale(quick=True))
+    mean = means(tmp_path)
+    for name in ("wsir", "dropout"):
+        assert mean[f"{name}_local"]["mse"] < 0.5 * mean[name]["mse"]  # so small a network fits badly
+        assert mean[f"{name}_local"]["smis"] < 0.7 * mean[name]["smis"]
+    # the variance of a Gamma variable with shape 100 is its squared mean over 100; 600 rows give it to some 20%
+    assert mean["true"]["mse"] == pytest.approx(59.6, rel=0.3)
+    assert abs(mean["true"]["coverage"] - 95) < 3.5  # four standard errors
+    assert (tmp_path / "figure_3.png").exists()
+
+
+def test_diamonds(tmp_path):
+    pytest.importorskip("torch")
+    training = {"epochs": 15, "batch_size": 64, "learning_rate": 0.005, "patience": None}
+    study = smaller(Diamonds, rows=4_000, k=60, training=training, density_epochs=5)
+    run(study, tmp_path, Scale(quick=True))
+    mean = means(tmp_path)
+    assert mean["glm_local"]["crps"] < mean["glm_base"]["crps"]
+    assert mean["nn_local"]["crps"] < mean["nn_base"]["crps"]
+    assert 500 < mean["glm_base"]["rmse"] < 1500
+    assert (tmp_path / "figure_5.png").exists()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_quick_settings_are_small_and_full_ones_large(name):
+    study = STUDIES[name]
+    cost = {
+        scale: sum(unit.cost for unit in study.units(study.settings(scale))) for scale in (Scale(quick=True), Scale())
+    }
+    assert cost[Scale(quick=True)] < cost[Scale()]
+    assert len({unit.key for unit in study.units(study.settings(Scale()))}) == len(study.units(study.settings(Scale())))
+
+
+def test_gamma_regression_is_the_maximum_of_the_likelihood():
+    rng = np.random.default_rng(1)
+    design = rng.normal(size=(500, 2))
+    mean = np.exp(1 + design @ [0.5, -0.3])
+    y = rng.gamma(4.0, mean / 4.0)
+    fit = GammaRegression.fitted(design, y)
+
+    def likelihood(coefficients, shape):
+        means = np.exp(coefficients[0] + design @ coefficients[1:])
+        return stats.gamma.logpdf(y, shape, scale=means / shape).sum()
+
+    best = likelihood(fit.coefficients, fit.shape)
+    for place in range(3):
+        for step in (-1e-3, 1e-3):
+            moved = fit.coefficients.copy()
+            moved[place] += step
+            assert likelihood(moved, fit.shape) < best
+    assert likelihood(fit.coefficients, 1.001 * fit.shape) < best
+    assert likelihood(fit.coefficients, fit.shape / 1.001) < best
+
+
+def test_fit_shape_agrees_with_scipy():
+    y = np.random.default_rng(1).gamma(3.0, 2.0, size=400)
+    shape, _, _ = stats.gamma.fit(y, floc=0)
+    assert fit_shape(y, np.full(400, y.mean())) == pytest.approx(shape, rel=1e-6)
+
+
+def test_split_shares_and_scaling():
+    train, cal, new = split(3)
+    assert [len(part.y) for part in (train, cal, new)] == [37_758, 10_788, 5_394]
+    np.testing.assert_allclose(train.X.std(axis=0), 1.0)
+    assert np.isfinite(np.concatenate([part.X for part in (train, cal, new)])).all()
+    assert new.design.shape[1] == 3 + 4 + 6 + 7
+    assert not np.array_equal(split(4)[0].y, train.y)
+
+
+def test_evenly_spread():
+    x = np.random.default_rng(1).permutation(100)
+    np.testing.assert_array_equal(np.sort(x[evenly_spread(x, 10)]), np.arange(5, 100, 10))
