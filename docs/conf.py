@@ -32,7 +32,7 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
-myst_enable_extensions = ["deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True

@@ -79,7 +79,9 @@ def cramer_von_mises(p: Any) -> float:
 
 
 def pce(p: Any) -> float:
-    """Return the probabilistic calibration error: how far the share of PIT values up to u is from u, averaged over u = 1%, …, 99%.
+    """Return the probabilistic calibration error of PIT values.
+
+    That is how far the share of values up to u is from u, in absolute terms, averaged over u = 1%, …, 99%.
 
     References
     ----------
