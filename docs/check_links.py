@@ -1,4 +1,4 @@
-"""Check that the links of a built site lead somewhere: files and anchors within it. Others are not followed.
+"""Check that links within a built site lead somewhere: to files, and to anchors in them.
 
 python docs/check_links.py docs/_build/html
 """
@@ -29,7 +29,11 @@ class Page(HTMLParser):
 def broken_links(root):
     """Yield (page, link) of every link within the site that leads nowhere."""
     # of Sphinx's own making: templates, and listings of sources whose links back may name an alias
-    paths = [path.resolve() for path in root.rglob("*.html") if not {"_static", "_modules"} & set(path.parts)]
+    paths = [
+        path.resolve()
+        for path in root.rglob("*.html")
+        if not {"_static", "_modules"} & set(path.parts)
+    ]
     pages = {path: Page(path) for path in paths}
     for path, page in pages.items():
         for link in page.links:

@@ -1,9 +1,9 @@
-"""Run what pages show: Python blocks where they stand, and commands; what they print and draw is put below them.
+"""Run what pages show, and put what it prints and draws below it.
 
-The ``python`` blocks of a page share one namespace, as in a session. A block that fails is a warning, and warnings fail
-the build. ``{run}`` runs a command in the root of the repository and shows what it prints::
+The ``python`` blocks of a page share one namespace, as in a session. A block that fails is a
+warning, and warnings fail the build. ``{run}`` runs a command in the root of the repository::
 
-    ```{run} python examples/gaussian.py --n 20000
+    ```{run} python examples/torch_network.py --rows 8000
     ```
 
 ``{draw}`` holds Python of which the figures alone are shown.
@@ -73,14 +73,18 @@ def _take_figures(app, name):
         (Path(app.srcdir) / FIGURES).mkdir(parents=True, exist_ok=True)
         figure.savefig(Path(app.srcdir) / path, dpi=PIXELS_PER_INCH)
         width = f"{round(figure.get_figwidth() * 96)}px"
-        images.append(nodes.image(uri=f"/{path}", alt=_describe(figure), width=width, classes=["drawn"]))
+        images.append(
+            nodes.image(uri=f"/{path}", alt=_describe(figure), width=width, classes=["drawn"])
+        )
     plt.close("all")
     return images
 
 
 def _describe(figure):
     """Return a text that stands for a figure where it cannot be seen."""
-    panels = [ax.get_title() or f"{ax.get_ylabel()} against {ax.get_xlabel()}" for ax in figure.axes]
+    panels = [
+        ax.get_title() or f"{ax.get_ylabel()} against {ax.get_xlabel()}" for ax in figure.axes
+    ]
     return "Figure: " + "; ".join(dict.fromkeys(panels))
 
 
@@ -99,10 +103,24 @@ class Run(SphinxDirective):
             if (ROOT / word).is_file():
                 self.env.note_dependency(str(ROOT / word))
         words[0] = sys.executable if words[0] == "python" else words[0]
-        plain = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONWARNINGS": "ignore"}
-        done = subprocess.run(words, cwd=ROOT, env=plain, capture_output=True, text=True, check=False)
+        plain = {
+            **os.environ,
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "TERM": "dumb",
+            "PYTHONWARNINGS": "ignore",
+        }
+        done = subprocess.run(
+            words, cwd=ROOT, env=plain, capture_output=True, text=True, check=False
+        )
         if done.returncode != self.options.get("exit", 0):
-            logger.warning("%s ended with %d:\n%s", command, done.returncode, done.stderr, location=self.get_location())
+            logger.warning(
+                "%s ended with %d:\n%s",
+                command,
+                done.returncode,
+                done.stderr,
+                location=self.get_location(),
+            )
         text = f"$ {command}"
         shown = done.stdout if "exit" not in self.options else done.stdout + done.stderr
         return [nodes.literal_block(text, text, language="console"), _output(shown)]

@@ -1,5 +1,6 @@
-"""Formulas as MathML, which browsers draw by themselves: the site needs no script and no network for them."""
+"""Formulas as MathML, which browsers draw by themselves, without a script from elsewhere."""
 
+from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 
 
@@ -13,8 +14,6 @@ def _block(translator, node):
 
 def _visitor(write):
     def visit(translator, node):
-        from docutils.nodes import SkipNode
-
         write(translator, node)
         raise SkipNode
 

@@ -1,4 +1,4 @@
-"""Directives that stand for Markdown made from result files, so that no figure on a page is typed."""
+"""Directives that stand for Markdown made from result files: no figure on a page is typed."""
 
 import json
 import re
@@ -43,8 +43,10 @@ class Study(Generated):
         place = STUDIES / self.arguments[0]
         pages = [place] if place.is_file() else sorted(place.glob("*.md"))
         if not pages:
-            return f"*There are no results yet: run the study, and build these pages again.* (`{place.name}`)"
-        texts = [_without_headings(_with_absolute_images(self.read(page), page.parent)) for page in pages]
+            return f"*There are no results of `{place.name}` yet: run the study, build again.*"
+        texts = [
+            _without_headings(_with_absolute_images(self.read(page), page.parent)) for page in pages
+        ]
         figures = [] if place.is_file() else sorted(place.glob("*.png"))
         unseen = [figure for figure in figures if not any(figure.name in text for text in texts)]
         shown = [f"![{figure.stem.replace('_', ' ')}]({_from_docs(figure)})" for figure in unseen]
@@ -63,11 +65,16 @@ class Methods(Generated):
         cases = {}
         for row in rows:
             cases.setdefault((row["set"], row["base"]), {})[names[row["method"]]] = row
-        crps = _table(methods, cases, lambda row, case: row["crps"] / case["none"]["crps"], "{:.3f}")
-        error = _table(methods, cases, lambda row, case: 100 * row["regional_error"], "{:.1f}", floor=True)
-        return (
-            f"CRPS relative to the base model's:\n\n{crps}\n\nMean absolute error of coverage over ten regions, in "
-            f"percentage points; floor: what perfect intervals would show:\n\n{error}"
+        return "\n\n".join(
+            [
+                "CRPS relative to the base model's:",
+                _table(methods, cases, lambda row, base: row["crps"] / base["crps"], "{:.3f}"),
+                "Mean absolute error of coverage over ten regions, in percentage points; "
+                "floor: what perfect intervals would show:",
+                _table(
+                    methods, cases, lambda row, _: 100 * row["regional_error"], "{:.1f}", floor=True
+                ),
+            ]
         )
 
 
@@ -75,7 +82,7 @@ def _table(methods, cases, value, form, *, floor=False):
     head = ["set", "base", *methods, *(["floor"] if floor else [])]
     lines = [f"| {' | '.join(head)} |", "|---|---" + "|---:" * (len(head) - 2) + "|"]
     for (name, base), case in cases.items():
-        values = [value(case[method], case) for method in methods]
+        values = [value(case[method], case["none"]) for method in methods]
         cells = [form.format(v) if v > min(values) else f"**{form.format(v)}**" for v in values]
         cells += [form.format(100 * case["none"]["floor"])] if floor else []
         lines.append(f"| {name} | {base} | {' | '.join(cells)} |")
@@ -88,7 +95,11 @@ def _without_headings(text):
 
 
 def _with_absolute_images(text, folder):
-    return re.sub(r"(!\[[^\]]*\]\()([^):]+)\)", lambda found: f"{found[1]}{_from_docs(folder / found[2])})", text)
+    return re.sub(
+        r"(!\[[^\]]*\]\()([^):]+)\)",
+        lambda found: f"{found[1]}{_from_docs(folder / found[2])})",
+        text,
+    )
 
 
 def _from_docs(path):
