@@ -1,20 +1,18 @@
 """The code of the README runs as it stands, block after block."""
 
-import re
 from pathlib import Path
 
 import pytest
 
+from tests.code_blocks import blocks, run_page
+
+README = Path(__file__).parents[1] / "README.md"
+
 
 def test_code_blocks_run(capsys):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) >= 2
-    names = {}
-    for block in blocks:
-        exec(block, names)
+    pytest.importorskip("matplotlib")
+    assert len(blocks(README, "python")) >= 2
+    names = run_page(README)
     assert "coverage" in capsys.readouterr().out
     mean = names["rc"].recalibrate(names["predict"](names["np"].array([3.0, 19.0])), [3.0, 19.0]).mean()
     # the true means are 55 and 1815; with n_eff near 800, four standard errors are about 13 and 80, bias aside

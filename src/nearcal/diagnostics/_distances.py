@@ -49,7 +49,7 @@ def pit_distances(p: Any) -> Table:
 
 
 def wasserstein(p: Any) -> float:
-    """Return the first Wasserstein distance of PIT values from uniform, ∫ |F_n(u) - u| du; between 0 and ½.
+    """Return the first Wasserstein distance of PIT values from uniform, ``∫ |F_n(u) - u| du``; between 0 and ½.
 
     Examples
     --------
@@ -79,7 +79,9 @@ def cramer_von_mises(p: Any) -> float:
 
 
 def pce(p: Any) -> float:
-    """Return the probabilistic calibration error: the mean of |share of PIT values <= u, less u| over u = 1%, …, 99%.
+    """Return the probabilistic calibration error of PIT values.
+
+    That is how far the share of values up to u is from u, in absolute terms, averaged over u = 1%, …, 99%.
 
     References
     ----------

@@ -99,7 +99,7 @@ def coverage_gap(
     Returns
     -------
     Table
-        ``mean_gap``, the mean over groups of |coverage - nominal|; ``floor``, its mean were the coverage nominal in
+        ``mean_gap``, the mean over groups of ``|coverage - nominal|``; ``floor``, its mean were the coverage nominal in
         every group; ``worst_gap`` and the group ``worst`` that has it.
 
     References

@@ -29,7 +29,7 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS,
     - Kolmogorov-Smirnov: D = max over i of max(i/n - U_(i), U_(i) - (i - 1)/n);
     - Cramér-von Mises: W² = 1/(12n) + Σ (U_(i) - (i - ½)/n)²;
     - Anderson-Darling: A² = -n - 1/n Σ (2i - 1) (log U_(i) + log(1 - U_(n+1-i))), which looks hardest at the tails;
-    - Frosini, the paper's choice: B = n^(-½) Σ |U_(i) - (i - ½)/n|.
+    - Frosini, the paper's choice: ``B = n^(-½) Σ |U_(i) - (i - ½)/n|``.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ class Laplace(ParametricDistribution):
     Parameters
     ----------
     loc, scale : array_like
-        Median and scale b, of density exp(-|y - loc| / b) / (2 b): scalars, (n,) or (n, 1); ``scale`` is positive.
+        Median and scale b, of density ``exp(-|y - loc| / b) / (2 b)``: scalars, (n,) or (n, 1); ``scale`` is positive.
 
     Examples
     --------

@@ -75,8 +75,8 @@ def evaluate(
         A table of ``metric``, ``method``, ``value``, its standard error ``se``, the ``difference`` to the first
         method and its paired standard error ``difference_se``. Lower is better for crps, log_score, rmse,
         interval_score, width (at equal coverage), pce and regional_coverage_error, the mean over regions of
-        |coverage - nominal|; coverage and worst_region_coverage, the least over regions, should be near nominal, and
-        ks_p_value, of the Kolmogorov-Smirnov test of the PIT values, not small.
+        ``|coverage - nominal|``; coverage and worst_region_coverage, the least over regions, should be near nominal,
+        and ks_p_value, of the Kolmogorov-Smirnov test of the PIT values, not small.
 
     Notes
     -----

@@ -87,7 +87,7 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
 
 
 def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
-    """Load what :func:`save` has saved; its results are the same to the last bit.
+    """Load what :func:`nearcal.save` has saved; its results are the same to the last bit.
 
     Of a calibrated model this is a :class:`nearcal.Recalibration`, whose ``attach(model)`` joins it with the model
     again.
@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     Parameters
     ----------
     path : str or path-like
-        A file written by :func:`save`.
+        A file written by :func:`nearcal.save`.
     verify : bool
         Whether to read the arrays once and compare their checksum. Without it a damaged array goes unnoticed; the rest
         of the file is checked all the same.
@@ -105,7 +105,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     Raises
     ------
     ArtefactError
-        If the file is truncated, altered, not written by :func:`save`, or of a newer format.
+        If the file is truncated, altered, not written by :func:`nearcal.save`, or of a newer format.
     FileNotFoundError
         If there is no file.
     MissingExtraError
@@ -130,12 +130,12 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
 
 
 def read(path: str | os.PathLike[str], *, verify: bool = True) -> Artefact:
-    """Load what :func:`save` has saved, together with what is known of its making.
+    """Load what :func:`nearcal.save` has saved, together with what is known of its making.
 
     Parameters
     ----------
     path, verify
-        As in :func:`load`, which see also for errors.
+        As in :func:`nearcal.load`, which see also for errors.
 
     Examples
     --------

@@ -64,7 +64,7 @@ class ConformalDistribution(MappedDistribution):
         return lower, upper
 
     def cdf_bounds(self, y: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the edges of the conformal distribution function at y; shapes as in :meth:`cdf`.
+        """Return the edges of the conformal distribution function at y; shapes as in ``cdf``.
 
         They are #{z_i < z} / (n + 1) and (#{z_i <= z} + 1) / (n + 1), with z the score of y.
         """

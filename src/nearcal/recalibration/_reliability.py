@@ -19,19 +19,14 @@ _SHOWN = 10
 class Reliability(Table):
     """What ``Recalibrated.reliability`` returns, one line a row; printed, the first ten.
 
-    Columns
-    -------
-    effective_size
-        The number of equally weighted calibration points that would carry as much information.
-    radius
-        The distance at which weights vanish: to the k-th neighbour, or the radius asked for.
-    isolation
-        The share of calibration points that are less isolated than the row: nearer to their k-th neighbour among the
-        others, or with more neighbours within the radius.
-    p_value
-        (1 + number of calibration points at least as isolated) / (1 + number of calibration points).
-    out_of_distribution
-        Whether the p-value is at most the rate of false alarms asked for.
+    Its columns:
+
+    - ``effective_size``: the number of equally weighted calibration points that would carry as much information;
+    - ``radius``: the distance at which weights vanish, to the k-th neighbour or the radius asked for;
+    - ``isolation``: the share of calibration points that are less isolated than the row, being nearer to their k-th
+      neighbour among the others, or having more neighbours within the radius;
+    - ``p_value``: (1 + number of calibration points at least as isolated) / (1 + number of calibration points);
+    - ``out_of_distribution``: whether the p-value is at most the rate of false alarms asked for.
 
     The last three ask for neighbourhoods: without them (global or no recalibration) they are NaN, NaN and False.
     """

@@ -14,7 +14,7 @@ from nearcal.scores._crps_rows import crps_rows
 def crps(dist: Distribution, y: Any) -> FloatArray:
     """Return the continuous ranked probability score of every observation; lower is better.
 
-    CRPS(F, y) = ∫ (F(x) - 1{x >= y})² dx = E|X - y| - ½ E|X - X'|, in the unit of the response.
+    ``CRPS(F, y) = ∫ (F(x) - 1{x >= y})² dx = E|X - y| - ½ E|X - X'|``, in the unit of the response.
 
     Parameters
     ----------

@@ -1,0 +1,86 @@
+"""The pages of the documentation: their code runs, their commands exist, the reference leaves no public name out."""
+
+import importlib
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import nearcal as nc
+from tests.code_blocks import blocks, run_page
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if not path.relative_to(DOCS).parts[0].startswith("_"))
+MODULES = (
+    "nearcal",
+    *(f"nearcal.{name}" for name in ("adapters", "datasets", "diagnostics", "persistence", "plots", "scores")),
+)
+
+
+def name_of(path):
+    return str(path.relative_to(DOCS))
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "python", "{draw}")], ids=name_of)
+def test_code_blocks_run(path):
+    run_page(path)
+
+
+def commands():
+    for path in PAGES:
+        for block in blocks(path, "shell"):
+            yield from (line for line in block.splitlines() if line and not line.startswith("#"))
+        # the build runs these
+        yield from re.findall(r"^```\{run\} (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", sorted(set(commands())))
+def test_commands_exist(command):
+    program, *arguments = shlex.split(command)
+    if program == "pip":
+        extras = re.findall(r"\[(.*)\]", arguments[-1])
+        known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        assert {extra for group in extras for extra in group.split(",")} <= set(known)
+    elif program == "python":
+        assert (ROOT / arguments[0]).is_file()
+    else:
+        assert (ROOT / program).is_file()
+
+
+def listed_names():
+    """Return the names that the reference lists, with their module."""
+    names = set()
+    for path in (DOCS / "api").glob("*.md"):
+        module, in_list = "", False
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if found := re.match(r"\.\. currentmodule:: (\S+)", line):
+                module = found[1]
+            in_list = line.startswith(".. autosummary::") or (in_list and (not line or line.startswith("   ")))
+            if in_list and re.match(r"   \w", line):
+                names.add((module, line.strip()))
+    return names
+
+
+def test_the_reference_is_complete():
+    listed = [getattr(importlib.import_module(module), name) for module, name in listed_names()]
+    modules = {importlib.import_module(module) for module in MODULES}
+    for module in modules:
+        for name in module.__all__:
+            value = getattr(module, name)
+            assert any(value is one for one in listed) or value in modules, (
+                f"{module.__name__}.{name} is not in docs/api"
+            )
+
+
+def test_every_extra_that_pages_speak_of_exists():
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for path in PAGES:
+        for extra in re.findall(r"extra `(\w+)`", path.read_text(encoding="utf-8")):
+            assert extra in known, f"{name_of(path)} speaks of the extra {extra!r}"
+
+
+def test_nothing_public_was_forgotten_here():
+    assert set(MODULES) >= {f"nearcal.{name}" for name in nc.__all__ if type(getattr(nc, name)).__name__ == "module"}
