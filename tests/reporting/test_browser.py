@@ -255,3 +255,12 @@ def test_ticks_and_numbers(scripts):
     assert scripts.evaluate("roundTicks(-0.01, 0.01, 4)") == [-0.01, -0.005, 0, 0.005, 0.01]
     numbers = [1234.5678, -0.25, 1e-9, 3.2e9, 0]
     assert scripts.evaluate("(x) => x.map(formatNumber)", numbers) == ["1,235", "−0.25", "1.00e−9", "3.20e+9", "0"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_colours_are_in_order_of_lightness(scripts, theme):
+    linear = (np.array(scripts.evaluate(f"makeRamp('{theme}')")) / 255) ** 2.2
+    lightness = linear @ [0.2126, 0.7152, 0.0722]
+    steps = np.diff(lightness)
+    assert np.all(steps < 0) if theme == "light" else np.all(steps > 0)
+    assert abs(lightness[-1] - lightness[0]) > 0.3

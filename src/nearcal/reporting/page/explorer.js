@@ -120,8 +120,8 @@ class Explorer {
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 const COLOURS = { coverage: "Local coverage", bias: "Local bias", spread: "Local spread" };
 const INKS = {
-  light: { ink: "#1d2129", soft: "#5b6470", line: "#dcd9d1", page: "#ffffff" },
-  dark: { ink: "#f2f0eb", soft: "#a2a8b1", line: "#343a43", page: "#14161a" },
+  light: { ink: "#1d2129", soft: "#5b6470", line: "#dcd9d1", page: "#ffffff", dimmed: 0.3 },
+  dark: { ink: "#f2f0eb", soft: "#a2a8b1", line: "#343a43", page: "#14161a", dimmed: 0.45 },
 };
 
 function aboutText(data) {

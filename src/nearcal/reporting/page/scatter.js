@@ -119,7 +119,7 @@ class Scatter {
     const { context } = this;
     context.clearRect(0, 0, this.width, this.height);
     this.drawAxes(context);
-    context.globalAlpha = picked < 0 ? 1 : 0.3;
+    context.globalAlpha = picked < 0 ? 1 : this.ink.dimmed;
     context.drawImage(this.picture, 0, 0, this.width, this.height);
     context.globalAlpha = 1;
     if (picked < 0) return;
