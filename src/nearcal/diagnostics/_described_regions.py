@@ -11,6 +11,7 @@ from nearcal._arrays import FloatArray, IntArray, as_response, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.diagnostics._features import Feature, as_features
 from nearcal.diagnostics._pit import is_covered, pit
+from nearcal.diagnostics._region_words import Limits, describe_limits
 from nearcal.diagnostics._regions import Regions
 from nearcal.distributions import Distribution
 from nearcal.distributions._base import Seed
@@ -19,11 +20,7 @@ from nearcal.recalibration._base import require_distribution
 _FEWEST = 25  # rows of a region, however small its share
 _SIGNIFICANT = 0.01
 _CUTS = 30  # independent ones that all cuts of one feature are worth: they share most of their rows
-_SHOWN_LEVELS = 4
 _NEARLY = 0.97  # of the gain is enough for a limit of fewer digits
-EVERYWHERE = "all rows"
-
-Limits = tuple[float, float] | frozenset[int]  # low < value <= high, or one of these levels
 
 
 def described_regions(
@@ -171,7 +168,7 @@ def find_regions(
         leaves = grown
     held_out = np.flatnonzero(~searched)
     members = [held_out[_inside(leaf.limits, columns, held_out)] for leaf in leaves]
-    named = [(_describe(leaf.limits, columns), m) for leaf, m in zip(leaves, members, strict=True) if len(m)]
+    named = [(describe_limits(leaf.limits, columns), m) for leaf, m in zip(leaves, members, strict=True) if len(m)]
     regions = Regions(np.array([name for name, _ in named]), tuple(m for _, m in named))
     return Found(regions, tuple(columns[j].name for j in dict.fromkeys(cut_by)))
 
@@ -289,42 +286,3 @@ def _inside(limits: Mapping[int, Limits], columns: Sequence[Feature], rows: IntA
         else:
             inside &= np.isin(values, list(limit))
     return inside
-
-
-# ---- words ----------------------------------------------------------------------------------------------------------
-
-
-def _describe(limits: Mapping[int, Limits], columns: Sequence[Feature]) -> str:
-    return " and ".join(_condition(columns[j], limits[j]) for j in sorted(limits)) or EVERYWHERE
-
-
-def _condition(column: Feature, limit: Limits) -> str:
-    if not isinstance(limit, tuple):
-        return _set_condition(column, limit)
-    if column.levels is not None:
-        return _graded_condition(column.name, column.levels, limit)
-    low, high = (f"{end:.15g}" for end in limit)
-    if limit[0] == -np.inf:
-        return f"{column.name} ≤ {high}" + (" or missing" if np.isnan(column.values).any() else "")
-    return f"{column.name} > {low}" if limit[1] == np.inf else f"{low} < {column.name} ≤ {high}"
-
-
-def _graded_condition(name: str, levels: tuple[str, ...], limit: tuple[float, float]) -> str:
-    first, last = max(0, int(max(limit[0], -1)) + 1), int(min(limit[1], len(levels) - 1))
-    if first == last:
-        return f"{name} = {levels[first]}"
-    if first == 0:
-        return f"{name} ≤ {levels[last]}"
-    return f"{name} ≥ {levels[first]}" if last == len(levels) - 1 else f"{levels[first]} ≤ {name} ≤ {levels[last]}"
-
-
-def _set_condition(column: Feature, chosen: frozenset[int]) -> str:
-    levels = column.levels or ()
-    inside = [level for code, level in enumerate(levels) if code in chosen]
-    if len(inside) == 1:
-        return f"{column.name} = {inside[0]}"
-    rest = [level for code, level in enumerate(levels) if code not in chosen]
-    if len(rest) == 1 and len(inside) > 2:
-        return f"{column.name} ≠ {rest[0]}"
-    shown, more = inside[:_SHOWN_LEVELS], len(inside) - _SHOWN_LEVELS
-    return f"{column.name} in {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearcal.diagnostics import Regions
-from nearcal.diagnostics._described_regions import EVERYWHERE, find_regions, split_rows
+from nearcal.diagnostics._described_regions import find_regions, split_rows
 from nearcal.diagnostics._features import Feature
+from nearcal.diagnostics._region_words import EVERYWHERE
 from nearcal.reporting._judgement import Observed
 
 _SEARCH = 0.5  # share of the rows that regions are searched in; they are tested on the others
