@@ -107,7 +107,7 @@ def excess_risk(
             "loss": ["brier", "log"],
             "excess_risk": [gain.mean() for gain in gains],
             "se": [gain.std() / np.sqrt(len(gain)) for gain in gains],
-            "p_value": _p_values(weights, covered - coverage, coverage, parts[1:], earlier),
+            "p_value": _p_values(weights, covered.astype(np.float64) - coverage, coverage, parts[1:], earlier),
         }
     )
 
