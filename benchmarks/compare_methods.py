@@ -12,7 +12,6 @@ epoch for 500 of them, and sets here have thousands.
 import argparse
 import json
 import platform
-import runpy
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearcal as nc
+from nearcal.studies.gaussian._data import generate
 
 ROOT = Path(__file__).parent
 COVERAGE = 0.9
@@ -80,9 +80,8 @@ def base_models(seed):
 
 def load(folder, names, seed):
     """Yield (name, X, y) of the Gaussian example and of the sets."""
-    generate = runpy.run_path(ROOT.parent / "examples" / "gaussian.py")["generate"]
-    x, y = generate(GAUSSIAN_SIZE, np.random.default_rng(seed))
-    yield "gaussian", x[:, np.newaxis], y
+    parts = generate(GAUSSIAN_SIZE, seed)
+    yield "gaussian", np.concatenate([part.x for part in parts])[:, np.newaxis], np.concatenate([p.y for p in parts])
     for name in names:
         data = np.load(folder / f"{name}.npz")
         yield name, data["X"].astype(np.float64), data["y"]
