@@ -10,14 +10,14 @@ def blocks(path, *kinds):
     return [found["code"] for found in _BLOCK.finditer(path.read_text(encoding="utf-8")) if found["kind"] in kinds]
 
 
-def run_page(path):
-    """Run the Python of a page and return its names; figures are drawn without a screen and dropped."""
+def run_page(path, names=None):
+    """Run the Python of a page, given some names, and return all; figures are drawn without a screen and dropped."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    names = {"__name__": "__main__"}
+    names = {"__name__": "__main__", **(names or {})}
     for number, code in enumerate(blocks(path, "python", "{draw}")):
         exec(compile(code, f"{path}, block {number}", "exec"), names)
         plt.close("all")
