@@ -3,7 +3,7 @@
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,7 +35,7 @@ class Reproduction:
     tables : str
         The tables, in Markdown.
     checks : tuple of Check
-        What must be shown, and whether it was.
+        What must be shown, and whether it was; none after a quick run.
     """
 
     out: Path
@@ -113,12 +113,13 @@ def run(study: Study, out: Path, scale: Scale, *, progress: bool = False) -> Rep
             store.write(unit, outcome, time.perf_counter() - start)
             report.ends(unit)
     conclusion = study.conclude(settings, store)
-    tables = _page(study, conclusion)
+    checks = () if scale.quick else tuple(conclusion.checks)  # of results that the size of a quick run cannot show
+    tables = _page(study, conclusion, checks)
     _write_figures(out, conclusion)
     with replacing(out / "table.md") as file:
         file.write((tables + "\n").encode())
-    write_json(out / "results.json", _record(study, settings, store, conclusion))
-    return Reproduction(out, tables, tuple(conclusion.checks))
+    write_json(out / "results.json", _record(study, settings, store, conclusion, checks))
+    return Reproduction(out, tables, checks)
 
 
 def _require_packages(study: Study) -> None:
@@ -134,10 +135,10 @@ def _announce(study: Study, done: int, outdated: int) -> None:
         print(f"{study.name}: {outdated} units were done with other settings and are done anew", file=sys.stderr)
 
 
-def _page(study: Study, conclusion: Conclusion) -> str:
+def _page(study: Study, conclusion: Conclusion, checks: Sequence[Check]) -> str:
     parts = [f"## {study.title}", conclusion.tables.strip()]
-    if conclusion.checks:
-        parts.append("What must be shown:\n\n" + check_list(conclusion.checks))
+    if checks:
+        parts.append("What must be shown:\n\n" + check_list(checks))
     return "\n\n".join(parts)
 
 
@@ -147,7 +148,9 @@ def _write_figures(out: Path, conclusion: Conclusion) -> None:
             draw().savefig(file, format="png", dpi=DPI)
 
 
-def _record(study: Study, settings: Mapping[str, Any], store: Store, conclusion: Conclusion) -> dict[str, Any]:
+def _record(
+    study: Study, settings: Mapping[str, Any], store: Store, conclusion: Conclusion, checks: Sequence[Check]
+) -> dict[str, Any]:
     return {
         "study": study.name,
         "title": study.title,
@@ -156,7 +159,7 @@ def _record(study: Study, settings: Mapping[str, Any], store: Store, conclusion:
         "machine": {"system": platform.platform(), "processor": platform.machine()},
         "seconds": sum(store.seconds(key) for key in store),
         "results": conclusion.results,
-        "checks": [{"statement": c.statement, "found": c.found, "holds": c.holds} for c in conclusion.checks],
+        "checks": [{"statement": c.statement, "found": c.found, "holds": c.holds} for c in checks],
         "units": {key: {"seconds": store.seconds(key), **store[key].numbers} for key in store},
     }
 

@@ -6,7 +6,7 @@ PAPER = {
     "local": {"mse": 303.93, "kl": 0.1097, "coverage": 94.96, "smis": 2.0947},
 }
 
-R_SEEDS = 20
+R_N, R_K, R_SEEDS = 100_000, 1000, 20
 R_MEAN = {
     "linear": {"mse": 14585.0, "coverage": 93.82, "smis": 2.710},
     "global": {"mse": 14598.0, "coverage": 95.01, "smis": 2.692},

@@ -50,7 +50,7 @@ class Gaussian(Study):
         return Conclusion(
             results,
             tabulate(settings, results),
-            agreement_with_r(values),
+            agreement_with_r(settings, values),
             {"figure_1": partial(draw_figure_1, first, settings["k"]), "figure_2": partial(draw_figure_2, first)},
         )
 

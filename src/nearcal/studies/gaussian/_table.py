@@ -8,7 +8,7 @@ import numpy as np
 from nearcal.studies._markdown import markdown_table, mean_and_sd
 from nearcal.studies._study import Check
 from nearcal.studies.gaussian._methods import METHODS, OWN_CHOICE
-from nearcal.studies.gaussian._paper import PAPER, R_MEAN, R_SD, R_SEEDS
+from nearcal.studies.gaussian._paper import PAPER, R_K, R_MEAN, R_N, R_SD, R_SEEDS
 
 COLUMNS = {"mse": ("MSE", 1), "kl": ("KL", 4), "coverage": ("Coverage (%)", 2), "smis": ("sMIS", 4)}
 ROWS = {**METHODS, OWN_CHOICE: "nearcal's own choice"}
@@ -33,7 +33,7 @@ def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
             "seeds. The second table has the test on new data; after recalibration it allows for the calibration set's "
             "own sampling error.",
             f"nearcal's own choice (first seed): {results['choices'][0]}",
-            _r_table(values),
+            *([_r_table(values)] if _is_comparable(settings) else []),
         ]
     )
 
@@ -75,8 +75,15 @@ def _r_table(values: Mapping[str, Any]) -> str:
     )
 
 
-def agreement_with_r(values: Mapping[str, Any]) -> list[Check]:
+def _is_comparable(settings: Mapping[str, Any]) -> bool:
+    """Tell whether a run has the sizes of the R package's, and seeds enough for a standard error."""
+    return settings["n"] == R_N and settings["k"] == R_K and len(settings["seeds"]) > 1
+
+
+def agreement_with_r(settings: Mapping[str, Any], values: Mapping[str, Any]) -> list[Check]:
     """Tell whether the means are within two standard errors of those of the R package."""
+    if not _is_comparable(settings):
+        return []
     return [
         Check(
             f"{METHODS[name]}, {COLUMNS[key][0]}: within 2 standard errors of the R package",
@@ -97,7 +104,7 @@ def _comparisons(values: Mapping[str, Any]) -> list[tuple[str, str, float, float
     for name, measures in R_MEAN.items():
         for key, theirs in measures.items():
             ours = np.asarray(values[name][key])
-            sd = float(np.std(ours, ddof=1)) if len(ours) > 1 else np.nan
+            sd = float(np.std(ours, ddof=1))
             sd_r = R_SD.get(name, {}).get(key, sd)
             error = float(np.sqrt(sd**2 / len(ours) + sd_r**2 / R_SEEDS))
             found.append((name, key, float(ours.mean()), theirs, error))
