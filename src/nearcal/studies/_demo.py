@@ -97,7 +97,7 @@ def diagnose(dists: Mapping[str, Distribution], new: Data, n_cal: int) -> Table:
     }
     columns: dict[str, Any] = {
         "diamonds": [len(rows) for rows in regions.rows],
-        "median price": [float(np.median(new.y[rows])) for rows in regions.rows],
+        "median price": [round(float(np.median(new.y[rows]))) for rows in regions.rows],
     }
     for name, table in found.items():
         columns[f"coverage {name}"] = table["coverage"]

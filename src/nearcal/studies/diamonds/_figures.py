@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from nearcal.diagnostics import nearest_regions, pit_histogram
 from nearcal.plots import pit_histogram as plot_pit_histogram
-from nearcal.studies._drawing import AFTER, BEFORE, LEGEND, TRUE, draw_points, name_panels, new_figure
+from nearcal.plots._style import PALETTE
+from nearcal.studies._drawing import LEGEND, TRUE, draw_points, name_panels, new_figure
 from nearcal.studies._study import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLORS = (AFTER, BEFORE)  # of the cheap and the dear diamond
+COLORS = (PALETTE[0], PALETTE[1])  # of the cheap and the dear diamond, as in the histograms
 NAMES = {"base": "network", "local": "recalibrated"}
 _NEIGHBORS = 500
 
