@@ -10,13 +10,14 @@ import numpy as np
 from nearcal._optional import import_extra
 from nearcal._table import Table
 from nearcal.calibrated import calibrate
-from nearcal.diagnostics import local_calibration, pit, pit_ecdf
-from nearcal.diagnostics._regions import kmeans_regions
+from nearcal.datasets import load_diamonds
+from nearcal.diagnostics import described_regions, local_calibration, pit, pit_ecdf
 from nearcal.distributions import Distribution
 from nearcal.evaluation import evaluate
 from nearcal.evaluation._judged import Metric
 from nearcal.persistence._atomic import replacing
 from nearcal.plots import pit_ecdf as plot_pit_ecdf
+from nearcal.reporting import report
 from nearcal.studies._drawing import new_figure
 from nearcal.studies._reproduce import DPI
 from nearcal.studies._training import Schedule
@@ -37,7 +38,7 @@ METRICS: list[Metric] = [
     "regional_coverage_error",
 ]
 SCHEDULE = Schedule(epochs=8, batch_size=128, learning_rate=0.003)
-REGIONS = 8
+COVERAGE = 0.95
 
 
 def demo(out: Path | str | None = None, progress: bool = True, *, rows: int | None = None) -> Path:
@@ -48,7 +49,7 @@ def demo(out: Path | str | None = None, progress: bool = True, *, rows: int | No
     Parameters
     ----------
     out : path, optional
-        The folder for figures and, where it can be made, the report; None takes ``nearcal-demo``.
+        The folder for figures and the report; None takes ``nearcal-demo``.
     progress : bool
         Whether to tell on standard error what is being done.
     rows : int, optional
@@ -74,12 +75,25 @@ def demo(out: Path | str | None = None, progress: bool = True, *, rows: int | No
     print(f"{calibrated.reason}\n")
     print(f"Prices of {len(new.y):,} diamonds in dollars, 95% intervals, before and after recalibration:\n")
     print(evaluate(dists, new.y, space=new.X, metrics=METRICS))
-    print("\nWhat is wrong where: groups of like diamonds, from light to heavy\n")
+    print("\nWhat is wrong where, in regions that were found on the other half of these diamonds:\n")
     print(diagnose(dists, new, len(cal.y)), end="\n\n")
     for name, figure in _draw(dists, new).items():
         with replacing(out / f"{name}.png") as file:
             figure.savefig(file, format="png", dpi=DPI)
         print(out / f"{name}.png")
+    page, levels = out / "report.html", load_diamonds().categories
+    report(
+        dists,
+        new.y,
+        new.X,
+        path=page,
+        features=features(new),
+        levels=levels,
+        title="Prices of diamonds",
+        response="price",
+        coverage=COVERAGE,
+    )
+    print(f"\nThe report, for a browser: {page.resolve().as_uri()}")
     return out
 
 
@@ -89,20 +103,29 @@ def _tell(progress: bool, message: str) -> None:
 
 
 def diagnose(dists: Mapping[str, Distribution], new: Data, n_cal: int) -> Table:
-    """Return what is wrong with both in groups of like diamonds, from light to heavy."""
-    regions = kmeans_regions(new.X, REGIONS, rng=0)
+    """Return what is wrong with both in regions where the network is wrong in different ways."""
+    levels = load_diamonds().categories
+    regions = described_regions(dists["before"], new.y, features(new), levels=levels, coverage=COVERAGE)
     found = {
-        "before": local_calibration(dists["before"], new.y, regions=regions),
-        "after": local_calibration(dists["after"], new.y, regions=regions, n_cal=n_cal),
+        name: local_calibration(
+            dist, new.y, regions=regions, coverage=COVERAGE, n_cal=None if name == "before" else n_cal
+        )
+        for name, dist in dists.items()
     }
-    columns: dict[str, Any] = {
-        "diamonds": [len(rows) for rows in regions.rows],
-        "median price": [round(float(np.median(new.y[rows]))) for rows in regions.rows],
-    }
+    columns: dict[str, Any] = {"region": regions.names, "diamonds": [len(rows) for rows in regions.rows]}
     for name, table in found.items():
         columns[f"coverage {name}"] = table["coverage"]
         columns[name] = table["finding"]
     return Table(columns)
+
+
+def features(new: Data) -> dict[str, Any]:
+    """Return the diamonds' columns as published, grades by name."""
+    diamonds = load_diamonds()
+    columns: dict[str, Any] = dict(zip(diamonds.feature_names, new.space.T, strict=True))
+    for name, grades in diamonds.categories.items():
+        columns[name] = np.array(grades)[columns[name].astype(np.int64)]
+    return columns
 
 
 def _draw(dists: Mapping[str, Distribution], new: Data) -> "dict[str, Figure]":
