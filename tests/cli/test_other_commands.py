@@ -132,6 +132,16 @@ def test_report_hands_over_what_the_page_needs(folder, nearcal, tmp_path, monkey
     assert given["title"] == "model.nearcal on test.csv"
 
 
+def test_report_writes_the_page(folder, nearcal, tmp_path):
+    page = tmp_path / "report.html"
+    done = nearcal("report", folder / "model.nearcal", folder / "test.csv", "-o", page, "--title", "Prices <b>")
+    assert (done.code, done.err) == (0, "")
+    text = page.read_text()
+    assert text.lower().startswith("<!doctype html>")
+    assert "Prices &lt;b&gt;" in text
+    assert "recalibrated" in text
+
+
 class Result:
     out = Path("results")
 
