@@ -68,7 +68,7 @@ def test_tuning_and_its_evidence_come_along(tmp_path):
     calibrated = nc.calibrate(network(), X, Y, k=(20, 50))
     nc.save(calibrated, tmp_path / "it")
     loaded = nc.load(tmp_path / "it")
-    assert str(loaded.tuning) == str(calibrated.tuning)
+    assert str(loaded.tuning) == str(read(tmp_path / "it").tuning) == str(calibrated.tuning)
     assert loaded.reason == calibrated.reason
     assert loaded.layer == calibrated.layer
     assert "Recalibration for TorchModel" in repr(loaded)

@@ -97,6 +97,13 @@ def test_inspect_takes_files_saved_from_python(nearcal, tmp_path):
     assert (found["calibration_points"], found["dimensions"], found["tuning"]) == (2, None, "by hand")
 
 
+def test_inspect_refuses_what_is_no_model(nearcal, tmp_path):
+    nc.save(nc.Table({"a": [1.0]}), tmp_path / "table")
+    done = nearcal("inspect", tmp_path / "table")
+    line = f"nearcal: {tmp_path / 'table'} holds a Table, no model; look at it with nearcal.load in Python\n"
+    assert done == (2, "", line)
+
+
 def test_report_hands_over_what_the_page_needs(folder, nearcal, tmp_path, monkeypatch, judged):
     given = {}
 
@@ -123,6 +130,16 @@ def test_report_hands_over_what_the_page_needs(folder, nearcal, tmp_path, monkey
     assert json.loads(done.out) == {"output": str(page), "rows": 300, "rows_left_out": 0}
     assert list(given["features"]) == ["h1", "h2"]
     assert given["title"] == "model.nearcal on test.csv"
+
+
+def test_report_writes_the_page(folder, nearcal, tmp_path):
+    page = tmp_path / "report.html"
+    done = nearcal("report", folder / "model.nearcal", folder / "test.csv", "-o", page, "--title", "Prices <b>")
+    assert (done.code, done.err) == (0, "")
+    text = page.read_text()
+    assert text.lower().startswith("<!doctype html>")
+    assert "Prices &lt;b&gt;" in text
+    assert "recalibrated" in text
 
 
 class Result:

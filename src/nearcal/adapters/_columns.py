@@ -101,8 +101,7 @@ class ColumnsModel(ModelAdapter):
 
     def positive_columns(self) -> dict[str, str]:
         """Return the columns that must be positive, each with the parameter it is."""
-        # in the family of Gamma distributions the mean is positive too
-        positive = _POSITIVE | ({"mean"} if self.family == "gamma" else set())
+        positive = positive_parameters(self.family)
         return {
             source: name for name, source in self.parameters.items() if name in positive and isinstance(source, str)
         }
@@ -132,6 +131,11 @@ class ColumnsModel(ModelAdapter):
         if isinstance(source, tuple) and isinstance(source[0], str):
             return _table(X, source)
         return source
+
+
+def positive_parameters(family: str) -> set[str]:
+    """Return the names of the parameters of a family that must be positive; of Gamma the mean is one."""
+    return _POSITIVE | ({"mean"} if family == "gamma" else set())
 
 
 def parameter_names(way: Callable[..., Distribution]) -> tuple[str, ...]:

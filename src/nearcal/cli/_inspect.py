@@ -8,6 +8,7 @@ import typer
 from nearcal.adapters import ColumnsModel
 from nearcal.calibrated import CalibratedModel, Recalibration
 from nearcal.cli._console import print_json
+from nearcal.cli._mistakes import Mistake
 from nearcal.cli._model import load_artefact
 from nearcal.persistence import Artefact
 from nearcal.tuning import Tuning
@@ -25,7 +26,7 @@ def inspect(
     """Tell what a saved model is: its method and settings, its columns, and the evidence they were chosen by."""
     artefact = load_artefact(model)
     facts = _facts(model, artefact)
-    tuning = _tuning(artefact)
+    tuning = artefact.tuning
     if as_json:
         print_json(facts | {"tuning": _as_plain(tuning)})
         return
@@ -41,6 +42,8 @@ def _facts(path: Path, artefact: Artefact) -> dict[str, Any]:
     content = artefact.content
     is_model = isinstance(content, CalibratedModel | Recalibration)
     recalibrator: Any = content.recalibrator if is_model else content
+    if not hasattr(recalibrator, "n_cal_"):
+        raise Mistake(f"{path} holds a {type(content).__name__}, no model", "look at it with nearcal.load in Python")
     facts: dict[str, Any] = {"file": str(path), "bytes": path.stat().st_size, "version": artefact.version}
     if is_model:
         facts |= _facts_of_model(content.model) | {"space": content.layer, "reason": content.reason}
@@ -61,10 +64,6 @@ def _facts_of_model(model: Any) -> dict[str, Any]:
         "spaces": dict(model.spaces),
         "response": model.response,
     }
-
-
-def _tuning(artefact: Artefact) -> Any:
-    return getattr(artefact.content, "tuning", None) if artefact.tuning is None else artefact.tuning
 
 
 def _as_plain(tuning: Any) -> Any:

@@ -1,11 +1,12 @@
 """From options to a model of columns: which columns are parameters, quantiles, draws and spaces."""
 
+import math
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from nearcal.adapters import ColumnsModel
-from nearcal.adapters._columns import FAMILIES, Source, parameter_names
+from nearcal.adapters._columns import FAMILIES, Source, parameter_names, positive_parameters
 from nearcal.cli._mistakes import Mistake, check_share, check_word, did_you_mean
 from nearcal.cli._tables import TableFile
 
@@ -94,7 +95,10 @@ def _parameters(file: TableFile, family: str, params: Sequence[str]) -> dict[str
             raise Mistake(f"family {family!r} has no parameter {name!r}", did_you_mean(name, known))
         if name in parameters:
             raise Mistake(f"--param {name} is given twice, {parameters[name]} and {source}", "give it once")
-        parameters[name] = source if source in file.schema.names else _constant(file, param, source)
+        if source in file.schema.names:
+            parameters[name] = source
+        else:
+            parameters[name] = _constant(file, param, source, name in positive_parameters(family))
     if set(parameters) not in [set(way) for way in ways]:
         nearest = max(ways, key=lambda way: len(set(way) & set(parameters)))
         missing = [name for name in nearest if name not in parameters]
@@ -106,14 +110,18 @@ def _parameters(file: TableFile, family: str, params: Sequence[str]) -> dict[str
     return parameters
 
 
-def _constant(file: TableFile, param: str, source: str) -> float:
+def _constant(file: TableFile, param: str, source: str, must_be_positive: bool) -> float:
     try:
-        return float(source)
+        value = float(source)
     except ValueError:
         names = file.schema.names
         raise Mistake(
             f"--param {param} names no column of {file.path} and no number", did_you_mean(source, names, "there are")
         ) from None
+    if not math.isfinite(value) or (must_be_positive and value <= 0):
+        kind = "positive" if must_be_positive else "finite"
+        raise Mistake(f"--param {param} must be a {kind} number", "give one, or name a column")
+    return value
 
 
 def _quantiles(file: TableFile, quantiles: Sequence[str]) -> dict[str, Source]:

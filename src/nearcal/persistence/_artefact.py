@@ -22,7 +22,7 @@ class Artefact:
     content : object
         What was saved.
     tuning : object
-        How it was tuned, if that was saved with it.
+        How it was tuned, if that was saved with it, or is part of it.
     version : str
         The version of nearcal that saved it.
     """
@@ -157,7 +157,7 @@ def read(path: str | os.PathLike[str], *, verify: bool = True) -> Artefact:
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # intact by its checksum, yet not what save writes: made by something else, or by a version with other classes
         raise ArtefactError(f"{place} does not hold what nearcal can load: {error}") from error
-    return Artefact(content, tuning, manifest["nearcal"])
+    return Artefact(content, getattr(content, "tuning", None) if tuning is None else tuning, manifest["nearcal"])
 
 
 def _as_path(path: Any) -> Path:
