@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln, log_ndtr, ndtr, xlogy
 
-from nearcal._arrays import FloatArray, IntArray, broadcast_parameters, require_positive
-from nearcal._normal_scores import log_normal_density, z_from_log_tails
+from nearcal._arrays import FloatArray, broadcast_parameters, require_positive
 from nearcal.distributions._base import Distribution, ParametricDistribution, is_shared
-from nearcal.distributions._inversion import invert_increasing
 
 _UNDERFLOW = 1e-290  # below this, probabilities lose digits and then vanish
 _Z_DIRECT = 36.0  # Φ(-36) is 4e-284: scipy's inverses are accurate up to here
@@ -64,7 +62,7 @@ class Gamma(ParametricDistribution):
         x[lower], x[~lower] = gammaincinv(a[lower], ndtr(z[lower])), gammainccinv(a[~lower], ndtr(-z[~lower]))
         far = (np.abs(z) > _Z_DIRECT) & np.isfinite(z)
         if far.any():
-            x[far] = _standard_quantile(a[far], z[far])
+            x[far] = _far_quantiles(a[far], z[far])
         return scale * x
 
     def mean(self) -> FloatArray:
@@ -89,7 +87,9 @@ def _log_lower(a: FloatArray, x: FloatArray) -> FloatArray:
         log_p = np.where(p < 0.5, np.log(p), np.log1p(-gammaincc(a, x)))
     tiny = (p < _UNDERFLOW) & (x > 0)
     if tiny.any():
-        log_p[tiny] = _log_lower_series(a[tiny], x[tiny])
+        from nearcal._jit import _gamma_tails
+
+        log_p[tiny] = _gamma_tails.log_lower(a[tiny], x[tiny])
     return log_p
 
 
@@ -101,60 +101,20 @@ def _log_upper(a: FloatArray, x: FloatArray) -> FloatArray:
         log_q = np.where(q < 0.5, np.log(q), np.log1p(-gammainc(a, x)))
     tiny = (q < _UNDERFLOW) & np.isfinite(x)
     if tiny.any():
-        log_q[tiny] = _log_upper_fraction(a[tiny], x[tiny])
+        from nearcal._jit import _gamma_tails
+
+        log_q[tiny] = _gamma_tails.log_upper(a[tiny], x[tiny])
     return log_q
 
 
-def _log_lower_series(a: FloatArray, x: FloatArray) -> FloatArray:
-    """Sum P(a, x) = xᵃ e⁻ˣ / Γ(a+1) · Σ xⁿ / ((a+1)…(a+n)) (DLMF 8.11.4); x is far below a here."""
-    term = np.ones_like(x)
-    total = np.ones_like(x)
-    step = 0
-    while (term > 1e-17 * total).any() and step < 100_000:
-        step += 1
-        term = term * x / (a + step)
-        total += term
-    return a * np.log(x) - x - gammaln(a + 1) + np.log(total)
+def _far_quantiles(a: FloatArray, z: FloatArray) -> FloatArray:
+    """Return standard Gamma quantiles in the far tails; x below 1e-304 becomes 0."""
+    from nearcal._jit import _gamma_tails
 
-
-def _log_upper_fraction(a: FloatArray, x: FloatArray) -> FloatArray:
-    """Evaluate the continued fraction of Q(a, x) (DLMF 8.9.2) by Lentz's method; x is far above a here."""
-    b = x + 1 - a
-    c = np.full_like(x, np.inf)
-    d = 1 / b
-    fraction = d
-    for step in range(1, 100_000):
-        numerator = step * (a - step)
-        b = b + 2
-        d = 1 / (numerator * d + b)
-        c = b + numerator / c
-        ratio = c * d
-        fraction = fraction * ratio
-        if (np.abs(ratio - 1) < 1e-16).all():
-            break
-    return a * np.log(x) - x - gammaln(a) + np.log(fraction)
-
-
-def _standard_quantile(a: FloatArray, z: FloatArray) -> FloatArray:
-    """Return standard Gamma quantiles in the far tails, solving for log x; x below 1e-308 becomes 0."""
-    # lower tail: P ~ xᵃ / Γ(a+1), exact as x -> 0; upper tail: Wilson and Hilferty's cube
-    log_small = (log_ndtr(z) + gammaln(a + 1)) / a
-    cube_root = 1 - 1 / (9 * a) + z / (3 * np.sqrt(a))
-    start = np.where(z < 0, log_small, np.log(a) + 3 * np.log(np.maximum(cube_root, 1e-3)))
-    lower = np.where(z < 0, log_small, -np.inf)  # the factor e⁻ˣ makes P smaller, so x larger
-
-    def score(log_x: FloatArray, which: IntArray) -> tuple[FloatArray, FloatArray]:
-        shape = a[which]
-        x = np.exp(np.clip(log_x, -745.0, 709.0))
-        value = z_from_log_tails(_log_lower(shape, x), _log_upper(shape, x))
-        log_slope = shape * log_x - x - gammaln(shape) - log_normal_density(value)
-        return value, np.exp(log_slope)
-
-    representable = start > -700
-    log_x = np.where(representable, 0.0, -np.inf)
-    if representable.any():
-        a, z = a[representable], z[representable]
-        log_x[representable] = invert_increasing(
-            score, z, start[representable], lower[representable], np.full(len(z), np.inf)
-        )
-    return np.exp(log_x)
+    x = np.empty_like(z)
+    low = z < 0
+    x[low] = _gamma_tails.lower_quantiles(a[low], log_ndtr(z[low]))
+    a, z = a[~low], z[~low]
+    cube = a * (1 - 1 / (9 * a) + z / (3 * np.sqrt(a))) ** 3  # Wilson and Hilferty's
+    x[~low] = _gamma_tails.upper_quantiles(a, log_ndtr(-z), np.maximum(cube, a + z * np.sqrt(a)))
+    return x
