@@ -79,13 +79,16 @@ class Methods(Generated):
 
 
 def _table(methods, cases, value, form, *, floor=False):
-    head = ["set", "base", *methods, *(["floor"] if floor else [])]
-    lines = [f"| {' | '.join(head)} |", "|---|---" + "|---:" * (len(head) - 2) + "|"]
-    for (name, base), case in cases.items():
+    """Return one row a method and one column a case; the best of a column is bold."""
+    columns = []
+    for case in cases.values():
         values = [value(case[method], case["none"]) for method in methods]
         cells = [form.format(v) if v > min(values) else f"**{form.format(v)}**" for v in values]
-        cells += [form.format(100 * case["none"]["floor"])] if floor else []
-        lines.append(f"| {name} | {base} | {' | '.join(cells)} |")
+        columns.append([*cells, *([form.format(100 * case["none"]["floor"])] if floor else [])])
+    head = ["", *(f"{name}, {base}" for name, base in cases)]
+    lines = [f"| {' | '.join(head)} |", "|---" + "|---:" * len(cases) + "|"]
+    for name, *cells in zip([*methods, *(["*floor*"] if floor else [])], *columns, strict=True):
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
