@@ -57,7 +57,7 @@ def _run_block(block, session, source, name):
         code, printed = session.command(block["command"])
         if code != block["exit"]:
             raise RuntimeError(f"{block['command']} ended with {code}:\n{printed}")
-        return [block, _output(printed)]
+        return [block, _output(printed.replace(str(session.folder), "/home/you"))]
     is_included = "source" in block  # shown from a file, not part of the session
     if block.get("language") != "python" or is_included:
         return [block]
