@@ -32,7 +32,7 @@ extensions = [
 exclude_patterns = ["_build", "_generated"]
 templates_path = ["_templates"]
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "tasklist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True

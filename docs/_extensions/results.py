@@ -59,8 +59,8 @@ class Methods(Generated):
     def markdown(self):
         """Return the tables."""
         rows = json.loads(self.read(COMPARISON))["rows"]
-        # k follows the size of the set: one column for all
-        names = {row["method"]: re.sub(r", k=\d+", "", row["method"]) for row in rows}
+        # k and the points used follow the size of the set: one row for all
+        names = {row["method"]: re.sub(r", (k=)?\d+( points)?$", "", row["method"]) for row in rows}
         methods = list(dict.fromkeys(names.values()))
         cases = {}
         for row in rows:
@@ -93,8 +93,9 @@ def _table(methods, cases, value, form, *, floor=False):
 
 
 def _without_headings(text):
-    """Turn headings into bold lines: the page has headings of its own."""
-    return re.sub(r"^#+ (.*)$", r"**\1**", text, flags=re.MULTILINE)
+    """Drop the title, which the page has, and turn headings into lines that stand out."""
+    text = re.sub(r"\A#+ .*\n", "", text)
+    return re.sub(r"^#+ (.*)$", r"```{rubric} \1\n```", text, flags=re.MULTILINE)
 
 
 def _with_absolute_images(text, folder):
