@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS / "_extensions"))
+sys.path[:0] = [str(DOCS / "_extensions"), str(DOCS.parent)]
 os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imported
 mpl.use("Agg")
 
@@ -29,16 +29,18 @@ extensions = [
     "mathml",
     "results",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_generated"]
 templates_path = ["_templates"]
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "tasklist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say it in words
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template of a class lists them
+
+toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"nearcal {version}"

@@ -2,14 +2,14 @@
 
 import importlib
 import re
-import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import nearcal as nc
-from tests.code_blocks import blocks, run_page
+from nearcal.cli._app import COMMANDS
+from tests.code_blocks import blocks, run_page, words_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -18,34 +18,36 @@ MODULES = (
     "nearcal",
     *(f"nearcal.{name}" for name in ("adapters", "datasets", "diagnostics", "persistence", "plots", "scores")),
 )
+EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 
 
 def name_of(path):
     return str(path.relative_to(DOCS))
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "python", "{draw}")], ids=name_of)
-def test_code_blocks_run(path):
-    run_page(path)
+@pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "python", "{draw}", "{run}")], ids=name_of)
+def test_code_blocks_run(path, tmp_path):
+    run_page(path, tmp_path)
 
 
 def commands():
     for path in PAGES:
-        for block in blocks(path, "shell"):
-            yield from (line for line in block.splitlines() if line and not line.startswith("#"))
-        # the build runs these
-        yield from re.findall(r"^```\{run\} (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for kind, text, _ in blocks(path, "shell", "{run}"):
+            # a block of the shell may hold several commands, and comments
+            lines = text.replace("\\\n", " ").splitlines() if kind == "shell" else [text]
+            yield from (line for line in lines if line and not line.startswith("#"))
 
 
 @pytest.mark.parametrize("command", sorted(set(commands())))
 def test_commands_exist(command):
-    program, *arguments = shlex.split(command)
+    program, *arguments = words_of(command)
     if program == "pip":
         extras = re.findall(r"\[(.*)\]", arguments[-1])
-        known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-        assert {extra for group in extras for extra in group.split(",")} <= set(known)
+        assert {extra for group in extras for extra in group.split(",")} <= EXTRAS
     elif program == "python":
         assert (ROOT / arguments[0]).is_file()
+    elif program == "nearcal":
+        assert arguments[0] in COMMANDS or arguments[0].startswith("--")
     else:
         assert (ROOT / program).is_file()
 
@@ -76,10 +78,9 @@ def test_the_reference_is_complete():
 
 
 def test_every_extra_that_pages_speak_of_exists():
-    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for path in PAGES:
         for extra in re.findall(r"extra `(\w+)`", path.read_text(encoding="utf-8")):
-            assert extra in known, f"{name_of(path)} speaks of the extra {extra!r}"
+            assert extra in EXTRAS, f"{name_of(path)} speaks of the extra {extra!r}"
 
 
 def test_nothing_public_was_forgotten_here():

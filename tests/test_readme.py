@@ -23,10 +23,10 @@ def what_the_reader_has():
     return {"net": net, "X_cal": X[:2000], "y_cal": y[:2000], "X_new": X[2000:], "y_new": y[2000:]}
 
 
-def test_code_blocks_run(capsys):
+def test_code_blocks_run(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     assert len(blocks(README, "python")) >= 2
-    names = run_page(README, what_the_reader_has())
+    names = run_page(README, tmp_path, what_the_reader_has())
     assert "regional_coverage_error" in capsys.readouterr().out
     inside = (names["lower"] <= names["y_new"]) & (names["y_new"] <= names["upper"])
     quiet = names["X_new"][:, 1] < 0.2

@@ -59,8 +59,8 @@ class Methods(Generated):
     def markdown(self):
         """Return the tables."""
         rows = json.loads(self.read(COMPARISON))["rows"]
-        # k follows the size of the set: one column for all
-        names = {row["method"]: re.sub(r", k=\d+", "", row["method"]) for row in rows}
+        # k and the points used follow the size of the set: one row for all
+        names = {row["method"]: re.sub(r", (k=)?\d+( points)?$", "", row["method"]) for row in rows}
         methods = list(dict.fromkeys(names.values()))
         cases = {}
         for row in rows:
@@ -79,19 +79,23 @@ class Methods(Generated):
 
 
 def _table(methods, cases, value, form, *, floor=False):
-    head = ["set", "base", *methods, *(["floor"] if floor else [])]
-    lines = [f"| {' | '.join(head)} |", "|---|---" + "|---:" * (len(head) - 2) + "|"]
-    for (name, base), case in cases.items():
+    """Return one row a method and one column a case; the best of a column is bold."""
+    columns = []
+    for case in cases.values():
         values = [value(case[method], case["none"]) for method in methods]
         cells = [form.format(v) if v > min(values) else f"**{form.format(v)}**" for v in values]
-        cells += [form.format(100 * case["none"]["floor"])] if floor else []
-        lines.append(f"| {name} | {base} | {' | '.join(cells)} |")
+        columns.append([*cells, *([form.format(100 * case["none"]["floor"])] if floor else [])])
+    head = ["", *(f"{name}, {base}" for name, base in cases)]
+    lines = [f"| {' | '.join(head)} |", "|---" + "|---:" * len(cases) + "|"]
+    for name, *cells in zip([*methods, *(["*floor*"] if floor else [])], *columns, strict=True):
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _without_headings(text):
-    """Turn headings into bold lines: the page has headings of its own."""
-    return re.sub(r"^#+ (.*)$", r"**\1**", text, flags=re.MULTILINE)
+    """Drop the title, which the page has, and turn headings into lines that stand out."""
+    text = re.sub(r"\A#+ .*\n", "", text)
+    return re.sub(r"^#+ (.*)$", r"```{rubric} \1\n```", text, flags=re.MULTILINE)
 
 
 def _with_absolute_images(text, folder):
