@@ -23,7 +23,7 @@ _METHODS = {
     "tuned": ("RC, tuned", PALETTE[5]),
     "neighbors": ("kNN", PALETTE[2]),
 }
-_NETWORKS = {"small": ("small network", 0.35), "big": ("big network", 1.0), NO_NETWORK: ("", 0.6)}
+_NETWORKS = {"small": ("small network", 0.0), "big": ("big network", 0.6), NO_NETWORK: ("", 0.3)}  # and how filled
 _GOLD = "#B8860B"
 _WIDTH = 0.8  # of all boxes of a group
 
@@ -47,7 +47,9 @@ def draw_figure_4(rows: Sequence[Row]) -> "Figure":
     for ax in (c, d):
         ax.axhline(COVERAGE, color=_GOLD, linestyle="--", label="nominal")
         ax.set(ylabel="Coverage of 95% intervals")
-    totals = [{**row, "seconds": row["train_seconds"] + row["fit_seconds"]} for row in rows]
+    totals = [
+        {**row, "seconds": row["train_seconds"] + row["fit_seconds"]} for row in rows if row["method"] != "neighbors"
+    ]
     _draw_boxes(e, totals, "n", "seconds")
     _draw_boxes(f, rows, "n", "predict_microseconds")
     e.set(yscale="log", ylabel="Training and fitting (s of processor)")
@@ -63,7 +65,7 @@ def draw_figure_4(rows: Sequence[Row]) -> "Figure":
             "Prediction time by data size",
         ],
     )
-    a.legend(ncols=2, **LEGEND)
+    figure.legend(*a.get_legend_handles_labels(), loc="outside lower center", ncols=6, **LEGEND)
     return figure
 
 
@@ -80,7 +82,7 @@ def _draw_boxes(ax: "Axes", rows: Sequence[Row], group: str, metric: str) -> Non
     kinds = [(method, network) for method in _METHODS for network in _NETWORKS if (method, network) in present]
     width = _WIDTH / max(len(kinds), 1)
     for place, (method, network) in enumerate(kinds):
-        (name, color), (of_network, strength) = _METHODS[method], _NETWORKS[network]
+        (name, color), (of_network, fill) = _METHODS[method], _NETWORKS[network]
         values = [
             [row[metric] for row in rows if (row["method"], row["network"], row[group]) == (method, network, value)]
             for value in groups
@@ -93,14 +95,14 @@ def _draw_boxes(ax: "Axes", rows: Sequence[Row], group: str, metric: str) -> Non
             widths=0.85 * width,
             patch_artist=True,
             manage_ticks=False,
-            boxprops={"facecolor": color, "alpha": strength, "linewidth": 0.5},
-            medianprops={"color": "black"},
-            flierprops={"marker": ".", "markersize": 2},
-            whiskerprops={"linewidth": 0.6},
-            capprops={"linewidth": 0.6},
+            boxprops={"facecolor": (color, fill), "edgecolor": color, "linewidth": 0.8},
+            medianprops={"color": color, "linewidth": 1.6},
+            flierprops={"marker": ".", "markersize": 2, "markeredgecolor": color},
+            whiskerprops={"color": color, "linewidth": 0.8},
+            capprops={"color": color, "linewidth": 0.8},
         )
         label = f"{name}, {of_network}" if of_network else name
-        ax.bar([np.nan], [np.nan], color=color, alpha=strength, label=label)
+        ax.bar([np.nan], [np.nan], facecolor=(color, fill), edgecolor=color, label=label)
     ax.set_xticks(range(len(groups)), [_name_group(group, value) for value in groups])
     ax.set_xlim(-0.5, len(groups) - 0.5)
 

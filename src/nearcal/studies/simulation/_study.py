@@ -15,7 +15,7 @@ from nearcal.studies.simulation._table import must_show, tabulate
 
 _K = (100, 500, 1000)
 _EPS = (0.0, 0.5, 1.0)
-_TEST_ROWS = 10_000
+_TEST_ROWS = 5000
 
 # rows a step, most epochs, patience; trials of learning rates are shorter where epochs are dear
 _SIZES: list[dict[str, Any]] = [
@@ -54,13 +54,12 @@ class Simulation(Study):
         }
 
     def units(self, settings: Mapping[str, Any]) -> Sequence[Unit]:
-        """Return the units, seed by seed, so that a run cut short has something of every size."""
+        """Return the units, seeds of all sizes in step, so that a run cut short has something of every size."""
         units = [_rate_unit(settings, size, network) for size in settings["sizes"] for network in settings["networks"]]
         units.append(Unit("memory", partial(_work.memory_of_prediction, settings["memory"]), settings["memory"], 10.0))
-        for number in range(max(len(size["seeds"]) for size in settings["sizes"])):
-            for size in settings["sizes"]:
-                for seed in size["seeds"][number : number + 1]:
-                    units += _seed_units(settings, size, seed)
+        seeds = [(size, number) for size in settings["sizes"] for number in range(len(size["seeds"]))]
+        for size, number in sorted(seeds, key=lambda one: one[1] / len(one[0]["seeds"])):
+            units += _seed_units(settings, size, size["seeds"][number])
         return units
 
     def conclude(self, settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> Conclusion:

@@ -38,13 +38,14 @@ def _missing(results: Mapping[str, Any]) -> str:
 def _introduction(settings: Mapping[str, Any]) -> str:
     seeds = ", ".join(f"{len(size['seeds'])} at N = {size['n']:,}" for size in settings["sizes"])
     return (
-        f"Mean (standard deviation) over seeds: {seeds}. 80% of N to train, 10% to validate and calibrate, 10% to test, "
-        f"of which the first {settings['test_rows']:,} rows at most are predicted (the CRPS is that of the first "
-        f"{CRPS_ROWS:,}). MSE is to the observed response, so that the true model's is 1, the only number that the paper "
-        "gives; coverage and interval score are those of 95% intervals. Rows with k are means over layers and "
-        f"ε = {', '.join(f'{eps:g}' for eps in settings['eps'])}. k above the number of calibration points is left out. "
-        "Times are processor time with one thread, as the machine is shared: to train the network, to fit the "
-        "recalibrator (tuning included), and to predict one row, passing through the network included."
+        f"Mean (standard deviation) over seeds: {seeds}. 80% of N to train, 10% to validate and calibrate, 10% to "
+        f"test, of which the first {settings['test_rows']:,} rows at most are predicted (the CRPS is that of the first "
+        f"{CRPS_ROWS:,}). MSE is to the observed response, so that the true model's is 1, the only number that the "
+        "paper gives; coverage and interval score are those of 95% intervals. Rows with k are means over layers and "
+        f"ε = {', '.join(f'{eps:g}' for eps in settings['eps'])}; k above the number of calibration points, a tenth of "
+        "N, is left out. Times are processor time with one thread, as the machine is shared: to train the network, to "
+        "fit the recalibrator (tuning included), and to predict the mean and interval of one row, passing through the "
+        "network included."
     )
 
 
@@ -85,8 +86,8 @@ def _layers(results: Mapping[str, Any]) -> str:
             for place in places
         ]
     return (
-        "Local recalibration by layer, exact search: MSE relative to the network's / coverage (%) / CRPS relative to the "
-        "network's.\n\n" + markdown_table(columns)
+        "Local recalibration by layer, exact search: MSE relative to the network's / coverage (%) / CRPS relative to "
+        "the network's.\n\n" + markdown_table(columns)
     )
 
 
@@ -121,8 +122,8 @@ def _training(results: Mapping[str, Any]) -> str:
         }
     )
     lost = [
-        f"{row['network']} at N = {row['n']:,}, seed {one['seed']} (explains {one['explained']:.1%}, dead units by layer "
-        f"{one['dead_units']})"
+        f"{row['network']} at N = {row['n']:,}, seed {one['seed']} (explains {one['explained']:.1%}, dead units by "
+        f"layer {one['dead_units']})"
         for row in rows
         for one in row["collapsed"]
     ]
@@ -174,8 +175,8 @@ def must_show(settings: Mapping[str, Any], results: Mapping[str, Any]) -> list[C
     return [
         Check(
             f"the whole study at N = {LARGEST:,} in one command",
-            f"{duration(found['cpu_seconds'])} of processor time, {duration(found['elapsed_seconds'])} on the clock of a "
-            f"shared machine, peak memory {found['peak_megabytes']:.0f} MB",
+            f"{duration(found['cpu_seconds'])} of processor time, {duration(found['elapsed_seconds'])} on the clock of "
+            f"a shared machine, peak memory {found['peak_megabytes']:.0f} MB",
             complete,
         ),
         Check(

@@ -83,12 +83,12 @@ def recalibrate_locally(settings: Settings, trained: Outcome) -> Outcome:
 
 def recalibrate_by_density(settings: Settings, trained: Outcome) -> Outcome:
     """Measure recalibration by density estimation."""
-    return _of_network(settings, trained, lambda *parts: [measure_density(*parts, settings["seed"])])
+    return _of_network(settings, trained, lambda cal, test: [measure_density(cal, test, settings["seed"])])
 
 
 def recalibrate_tuned(settings: Settings, trained: Outcome) -> Outcome:
     """Measure local recalibration with the choice of leave-one-out."""
-    return _of_network(settings, trained, lambda *parts: [measure_tuned(*parts)])
+    return _of_network(settings, trained, lambda cal, test: [measure_tuned(cal, test)])
 
 
 def predict_by_neighbors(settings: Settings) -> Outcome:
