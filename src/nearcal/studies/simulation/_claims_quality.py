@@ -1,8 +1,10 @@
 """Claims on accuracy and coverage."""
 
 from itertools import pairwise
+from math import pi, sqrt
 
 from nearcal.studies._claims import Claim
+from nearcal.studies.simulation._methods import COVERAGE
 from nearcal.studies.simulation._networks import LAYERS
 from nearcal.studies.simulation._numbers import (
     CONCLUSION,
@@ -158,6 +160,8 @@ def judge_coverage(numbers: Numbers) -> list[Claim]:
         for net in NETWORKS
         for n in (first, last)
     }
+    # the mean absolute deviation of a Normal variable with the variance of a share of hits
+    chance = 100 * sqrt(2 / pi * COVERAGE * (1 - COVERAGE) / (first / 10))
     by_k = {
         (n, net): [100 * numbers.of("coverage_error", "local", net, n=n, k=k) for k in numbers.k]
         for n in sizes
@@ -177,7 +181,7 @@ def judge_coverage(numbers: Numbers) -> list[Claim]:
             },
             "mean |coverage - 95%| in points: "
             + ", ".join(f"{method} ({net}) {at(n)} {found:.2f}" for (method, net, n), found in error.items())
-            + f"; {first // 10} test rows at {at(first)} alone make for about 1.7",
+            + f"; chance alone makes {chance:.1f} of {first // 10} test rows, at {at(first)}",
             "figure 4 (c)",
         ),
         Claim(
