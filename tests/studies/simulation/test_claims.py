@@ -43,7 +43,7 @@ def judge(gain, memory=2.0):
         "methods": pool(rows, ("n", "network", "method")),
         "settings": pool([r for r in rows if "layer" in r], ("n", "network", "method", "layer", "k", "eps")),
         "training": [],
-        "costs": [{"n": n, "cpu_seconds": 10.0, "neighbors_cpu_seconds": 1.0} for n in SIZES],
+        "costs": [{"n": n, "cpu_seconds": 10.0, "kinds": {"neighbors": {"cpu_seconds": 1.0}}} for n in SIZES],
         "memory": [
             {"rows": m, "k": 1000, "formula": float(m), "held": memory * m, "chunked": 5.0} for m in (100, 1000)
         ],

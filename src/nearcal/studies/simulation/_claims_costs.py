@@ -141,8 +141,9 @@ def judge_neighbors(numbers: Numbers) -> list[Claim]:
         for n in sizes
     }
     share = {
-        row["n"]: row["neighbors_cpu_seconds"] / row["cpu_seconds"] if row["cpu_seconds"] else float("nan")
+        row["n"]: row["kinds"]["neighbors"]["cpu_seconds"] / row["cpu_seconds"]
         for row in numbers.costs
+        if "neighbors" in row["kinds"]
     }
     return [
         Claim(

@@ -138,20 +138,19 @@ def _training(settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> list[
 
 
 def _costs(settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> list[Row]:
-    """Return what all units of a size took, and nearest-neighbour regression of it."""
+    """Return what the units of a size took, all together and by kind."""
     found = []
     for size in settings["sizes"]:
-        costs = {
-            key: unit.numbers["cost"]
-            for key, unit in done.items()
-            if str(size["n"]) in key.split("-") and "cost" in unit.numbers
-        }
-        neighbors = [cost for key, cost in costs.items() if key.startswith("neighbors-")]
+        by_kind: dict[str, list[Mapping[str, float]]] = {}
+        for key, unit in done.items():
+            kind, *others = key.split("-")
+            if str(size["n"]) in others and "cost" in unit.numbers:
+                by_kind.setdefault(kind, []).append(unit.numbers["cost"])
         found.append(
             {
                 "n": size["n"],
-                **add_up(list(costs.values())),
-                "neighbors_cpu_seconds": add_up(neighbors)["cpu_seconds"],
+                **add_up([cost for costs in by_kind.values() for cost in costs]),
+                "kinds": {kind: add_up(costs) for kind, costs in by_kind.items()},
             }
         )
     return found

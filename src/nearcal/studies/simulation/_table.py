@@ -20,6 +20,14 @@ METHODS = {
     "neighbors": "kNN regression",
 }
 _WITH_K = ("local", "neighbors")
+_KINDS = {
+    "rate": "learning rates",
+    "train": "training",
+    "local": "NN, ISO and RC",
+    "density": "QNN",
+    "tuned": "tuned RC",
+    "neighbors": "kNN",
+}
 LARGEST = 1_000_000
 
 
@@ -98,7 +106,7 @@ def _layers(results: Mapping[str, Any]) -> str:
 
 
 def _prediction_times(results: Mapping[str, Any]) -> str:
-    largest = max(row["n"] for row in results["settings"])
+    largest = max((row["n"] for row in results["settings"]), default=0)
     rows = [row for row in results["settings"] if row["n"] == largest]
     places = list(dict.fromkeys((row["network"], row["layer"]) for row in rows))
     columns = {
@@ -172,14 +180,18 @@ def _memory(results: Mapping[str, Any]) -> str:
 
 def _costs(results: Mapping[str, Any]) -> str:
     rows = results["costs"]
-    return "What the whole study took, by size (one thread, all seeds, both networks).\n\n" + markdown_table(
-        {
-            "N": [f"{row['n']:,}" for row in rows],
-            "processor time": [duration(row["cpu_seconds"]) for row in rows],
-            "time on the clock": [duration(row["elapsed_seconds"]) for row in rows],
-            "of it kNN regression (processor time)": [duration(row["neighbors_cpu_seconds"]) for row in rows],
-            "peak memory (MB)": [f"{row['peak_megabytes']:.0f}" for row in rows],
-        }
+    columns = {
+        "N": [f"{row['n']:,}" for row in rows],
+        "processor time": [duration(row["cpu_seconds"]) for row in rows],
+        "time on the clock": [duration(row["elapsed_seconds"]) for row in rows],
+        "peak memory (MB)": [f"{row['peak_megabytes']:.0f}" for row in rows],
+    }
+    for kind, name in _KINDS.items():
+        own = [row["kinds"].get(kind) for row in rows]
+        columns[name] = ["" if of is None else f"{of['cpu_seconds']:.0f} / {of['peak_megabytes']:.0f}" for of in own]
+    return (
+        "What the whole study took, by size: all seeds, both networks, one thread; and by part, seconds of processor "
+        "time / peak memory of the process in MB.\n\n" + markdown_table(columns)
     )
 
 
