@@ -117,14 +117,15 @@ def read_units(out, units):
 
 def test_settings_are_averaged_within_a_seed_first():
     rows = [
-        {"seed": 0, "n": 1, "mse": 1.0, "coverage": 0.9},
-        {"seed": 0, "n": 1, "mse": 3.0, "coverage": 0.9},
-        {"seed": 1, "n": 1, "mse": 6.0, "coverage": 0.8},
+        {"seed": 0, "n": 1, "mse": 1.0, "predict_microseconds": 5.0},
+        {"seed": 0, "n": 1, "mse": 3.0, "predict_microseconds": 3.0},
+        {"seed": 1, "n": 1, "mse": 6.0, "predict_microseconds": 8.0},
     ]
     (row,) = pool(rows, ("n",))
     assert row["seeds"] == 2
     assert row["mse"] == 4.0  # of 2 and 6
     assert row["mse_sd"] == pytest.approx(8**0.5)
+    assert row["least_microseconds"] == 3.0
 
 
 def test_first_seeds_of_all_sizes_come_first():

@@ -21,7 +21,7 @@ def judge_costs(numbers: Numbers) -> list[Claim]:
     }
 
     def microseconds(net: str, **where: Any) -> float:
-        return numbers.of("predict_microseconds", "local", net, n=last, **where)
+        return numbers.of("least_microseconds", "local", net, n=last, **where)
 
     places = [(net, layer) for net in NETWORKS for layer in LAYERS]
     eps = {place: [microseconds(place[0], layer=place[1], eps=value) for value in numbers.eps] for place in places}
@@ -136,8 +136,8 @@ def judge_neighbors(numbers: Numbers) -> list[Claim]:
         for net in NETWORKS
     }
     time = {
-        n: numbers.of("predict_microseconds", "neighbors", NO_NETWORK, n=n, layer="input")
-        / numbers.of("predict_microseconds", "local", "big", n=n, layer="input")
+        n: numbers.of("least_microseconds", "neighbors", NO_NETWORK, n=n, layer="input")
+        / numbers.of("least_microseconds", "local", "big", n=n, layer="input")
         for n in sizes
     }
     share = {

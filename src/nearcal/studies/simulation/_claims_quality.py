@@ -108,6 +108,7 @@ def judge_settings(numbers: Numbers) -> list[Claim]:
     """Judge what is said of k, the layer and ε."""
     sizes, k = numbers.sizes_with_every_k(), numbers.k
     by_k = [geometric_mean([numbers.of("relative_mse", "local", "big", n=n, k=value) for n in sizes]) for value in k]
+    steps = [before - after for before, after in pairwise(by_k)]
     layer = {
         (n, net): spread([numbers.of("mse", "local", net, n=n, layer=name) for name in LAYERS])
         for n in numbers.sizes
@@ -124,8 +125,8 @@ def judge_settings(numbers: Numbers) -> list[Claim]:
             "More nearest samples improve the big network's recalibrated MSE, with diminishing effect.",
             {
                 "MSE falls with every step of k": falls(by_k),
-                "every step brings less than the one before": falls(
-                    [before - after for before, after in pairwise(by_k)]
+                "the first step brings something, and more than any later one": all(
+                    steps[0] > max(later, 0.0) for later in steps[1:]
                 ),
             },
             "MSE of RC relative to the big network's, geometric mean over the N that have every k: "
