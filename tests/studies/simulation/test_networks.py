@@ -3,19 +3,19 @@ import pytest
 import torch
 
 from nearcal.adapters import TorchModel
+from nearcal.studies._training import Schedule
 from nearcal.studies.simulation._data import Part, simulate
 from nearcal.studies.simulation._networks import (
     ARCHITECTURES,
     LAYERS,
     Health,
-    Schedule,
     examine,
     explained_share,
     make_network,
-    train,
+    train_network,
 )
 
-SCHEDULE = Schedule(batch_size=64, epochs=12, patience=5)
+SCHEDULE = Schedule(epochs=12, batch_size=64, learning_rate=0.003, patience=5)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def split():
 
 @pytest.fixture(scope="module")
 def training(split):
-    return train("big", split, SCHEDULE, 0.003, 0)
+    return train_network("big", split, SCHEDULE, 0)
 
 
 def predict(network, x):
@@ -42,8 +42,8 @@ def test_network_predicts_the_response_itself(split, training):
 def test_training_depends_on_its_seed_alone(split, training):
     torch.manual_seed(123)
     state = torch.get_rng_state()
-    again = train("big", split, SCHEDULE, 0.003, 0)
-    other = train("big", split, Schedule(64, 1, 1), 0.003, 1)
+    again = train_network("big", split, SCHEDULE, 0)
+    other = train_network("big", split, Schedule(1, 64, 0.003), 1)
     assert torch.equal(torch.get_rng_state(), state)
     x = split.test.x
     np.testing.assert_array_equal(predict(again.network, x), predict(training.network, x))
@@ -52,12 +52,12 @@ def test_training_depends_on_its_seed_alone(split, training):
 
 def test_training_stops_early(split):
     # steps so long that the error never falls after the first epochs
-    assert train("small", split, Schedule(64, 40, 2), 30.0, 0).epochs < 40
+    assert train_network("small", split, Schedule(40, 64, 30.0, patience=2), 0).epochs < 40
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_layers_are_those_of_the_paper(architecture, split):
-    model = TorchModel(make_network(torch, ARCHITECTURES[architecture])).prepared(*split.calibration)
+    model = TorchModel(make_network(ARCHITECTURES[architecture])).prepared(*split.calibration)
     widths = [model.represent(split.test.x, name).shape[1] for name in LAYERS.values()]
     assert widths == [20, ARCHITECTURES[architecture][2], 5, 1]
     assert (model.represent(split.test.x, LAYERS["fourth"]) >= 0).all()  # after ReLU
@@ -70,7 +70,7 @@ def test_trained_network_has_not_collapsed(split, training):
 
 
 def test_network_with_a_dead_layer_has_collapsed(split, training):
-    network = make_network(torch, ARCHITECTURES["small"])
+    network = make_network(ARCHITECTURES["small"])
     with torch.no_grad():
         network[4].weight.zero_()
         network[4].bias.fill_(-1.0)  # no unit of the third hidden layer ever fires
@@ -94,7 +94,7 @@ def test_explained_share():
 
 
 def test_unit_is_dead_if_zero_in_every_row():
-    network = make_network(torch, (2,))
+    network = make_network((2,))
     with torch.no_grad():
         network[0].weight.zero_()
         network[0].weight[1, 0] = 1.0

@@ -98,7 +98,7 @@ def _seed_units(settings: Mapping[str, Any], size: Mapping[str, Any], seed: int)
         training = {"n": n, "network": network, "seed": seed, "schedule": size["schedule"]}
         yield Unit(
             f"train-{name}",
-            partial(_work.train_network, training),
+            partial(_work.train_one, training),
             training,
             _training_cost(network, n, size["schedule"]),
             (f"rate-{network}-{n}",),

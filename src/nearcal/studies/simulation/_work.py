@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from nearcal._optional import import_extra
 from nearcal.recalibration._quantile_net_training import single_thread
 from nearcal.studies._study import Outcome
+from nearcal.studies._training import Schedule, import_torch, weights_of, with_weights
 from nearcal.studies.simulation._costs import watch
-from nearcal.studies.simulation._data import simulate
+from nearcal.studies.simulation._data import Split, simulate
 from nearcal.studies.simulation._memory import measure_memory
 from nearcal.studies.simulation._methods import (
     Grid,
@@ -26,10 +26,10 @@ from nearcal.studies.simulation._methods import (
 from nearcal.studies.simulation._networks import (
     ARCHITECTURES,
     LAYERS,
-    Schedule,
+    Training,
     examine,
     make_network,
-    train,
+    train_network,
 )
 
 Settings = Mapping[str, Any]
@@ -39,22 +39,18 @@ def choose_rate(settings: Settings) -> Outcome:
     """Train with every learning rate on one seed; the smallest validation error wins."""
     with _one_thread(), watch() as cost:
         split = simulate(settings["n"], settings["seed"])
-        schedule = Schedule(*settings["schedule"])
-        errors = {
-            rate: train(settings["network"], split, schedule, rate, settings["seed"]).validation_mse
-            for rate in settings["rates"]
-        }
+        errors = {rate: _train(settings, split, rate).validation_mse for rate in settings["rates"]}
     rate = min(errors, key=lambda tried: errors[tried])
     trials = [{"rate": tried, "validation_mse": error} for tried, error in errors.items()]
     return Outcome({"rate": rate, "trials": trials, "cost": cost.as_numbers()})
 
 
-def train_network(settings: Settings, chosen: Outcome) -> Outcome:
+def train_one(settings: Settings, chosen: Outcome) -> Outcome:
     """Train one network and keep its weights."""
     with _one_thread(), watch() as cost:
         split = simulate(settings["n"], settings["seed"])
         rate = chosen.numbers["rate"]
-        training = train(settings["network"], split, Schedule(*settings["schedule"]), rate, settings["seed"])
+        training = _train(settings, split, rate)
         health = examine(training.network, split.calibration)
     numbers = {
         "epochs": training.epochs,
@@ -66,8 +62,7 @@ def train_network(settings: Settings, chosen: Outcome) -> Outcome:
         "collapsed": health.collapsed,
         "cost": cost.as_numbers(),
     }
-    weights = {name: value.numpy() for name, value in training.network.state_dict().items()}
-    return Outcome(numbers, weights)
+    return Outcome(numbers, weights_of(training.network))
 
 
 def recalibrate_locally(settings: Settings, trained: Outcome) -> Outcome:
@@ -108,6 +103,11 @@ def memory_of_prediction(settings: Settings) -> Outcome:
     return Outcome({"memory": found, "cost": cost.as_numbers()})
 
 
+def _train(settings: Settings, split: Split, rate: float) -> Training:
+    batch_size, epochs, patience = settings["schedule"]
+    return train_network(settings["network"], split, Schedule(epochs, batch_size, rate, patience), settings["seed"])
+
+
 def _of_network(
     settings: Settings, trained: Outcome, measure_rows: Callable[[Predicted, Predicted], list[Row]]
 ) -> Outcome:
@@ -116,19 +116,12 @@ def _of_network(
         return Outcome({"rows": []})
     warm_up()
     with _one_thread(), watch() as cost:
-        network = _restore(settings["network"], trained)
+        network = with_weights(make_network(ARCHITECTURES[settings["network"]]), trained.arrays)
         split = simulate(settings["n"], settings["seed"])
         calibration, test, microseconds = pass_through(network, split, settings["test_rows"])
         rows = measure_rows(calibration, test)
     return Outcome({"rows": rows, "pass_microseconds": microseconds, "cost": cost.as_numbers()})
 
 
-def _restore(architecture: str, trained: Outcome) -> Any:
-    torch = import_extra("torch", "torch", "the simulation study")
-    network = make_network(torch, ARCHITECTURES[architecture])
-    network.load_state_dict({name: torch.from_numpy(value) for name, value in trained.arrays.items()})
-    return network
-
-
 def _one_thread() -> AbstractContextManager[None]:
-    return single_thread(import_extra("torch", "torch", "the simulation study"))
+    return single_thread(import_torch())
