@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 import nearcal as nc
+from nearcal.studies.simulation import correlated_inputs
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,7 @@ def generate(n, d, m, seed=0):
 
 def inputs(n, d, rng):
     """Return Normal inputs with covariance 0.5^|i - j|, or uniform ones for d = 1."""
-    if d == 1:
-        return rng.uniform(size=(n, 1))
-    x = np.empty((n, d))
-    x[:, 0] = rng.normal(size=n)
-    for j in range(1, d):  # an autoregression of order one has exactly that covariance
-        x[:, j] = 0.5 * x[:, j - 1] + np.sqrt(0.75) * rng.normal(size=n)
-    return x
+    return rng.uniform(size=(n, 1)) if d == 1 else correlated_inputs(n, d, rng)
 
 
 def fit_ours(data, k, eps=0.0, **options):

@@ -102,7 +102,7 @@ def train(
     optimiser = torch.optim.Adam(network, lr=schedule.learning_rate)
     best, best_loss, since_best = start, np.inf, 0
     losses: list[float] = []
-    with _single_thread(torch):
+    with single_thread(torch):
         while len(losses) < schedule.epochs and since_best < schedule.patience:
             _pass_over(torch, network, optimiser, x[training], y[training], schedule.batch_size, rng)
             losses.append(validation_loss(torch, network, x[validation], y[validation]))
@@ -113,7 +113,7 @@ def train(
 
 
 @contextmanager
-def _single_thread(torch: Any) -> Iterator[None]:
+def single_thread(torch: Any) -> Iterator[None]:
     """Keep torch to one thread: on matrices as small as these, more threads only wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

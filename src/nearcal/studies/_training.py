@@ -54,10 +54,12 @@ def train(
     y: FloatArray,
     schedule: Schedule,
     validation: tuple[FloatArray, FloatArray] | None = None,
+    losses: list[float] | None = None,
 ) -> Any:
     """Return the network, trained in place; call it within :func:`seeded`.
 
-    With a validation set the weights of the epoch with the smallest validation loss are kept.
+    With a validation set the weights of the epoch with the smallest validation loss are kept; the loss of every epoch
+    is added to ``losses``.
     """
     torch = import_torch()
     inputs, target = (torch.tensor(array, dtype=torch.float32) for array in (X, y))
@@ -75,6 +77,8 @@ def train(
         if held_out is None:
             continue
         found = _mean_loss(torch, network, loss, *held_out)
+        if losses is not None:
+            losses.append(found)
         waited += 1
         if found < best:
             best, best_weights, waited = found, copy.deepcopy(network.state_dict()), 0
