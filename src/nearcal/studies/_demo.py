@@ -100,7 +100,7 @@ def demo(out: Path | str | None = None, progress: bool = True, *, rows: int | No
 
 
 def _by_quantiles(dist: Distribution) -> Quantiles:
-    """Return the distributions by quantiles at 71 levels: their CRPS costs nothing, that of a recalibrated Gamma much."""
+    """Return the distributions by 71 quantiles: their CRPS costs nothing, that of a recalibrated Gamma much."""
     levels = ndtr(np.linspace(-3.5, 3.5, 71))
     return Quantiles(levels, dist.ppf(levels))
 
