@@ -12,7 +12,10 @@ from nearcal.studies.diamonds import Diamonds
 from nearcal.studies.diamonds._data import split
 from nearcal.studies.diamonds._glm import GammaRegression, fit_shape
 from nearcal.studies.gaussian import Gaussian
+from nearcal.studies.gaussian._data import generate, true_mean
 from nearcal.studies.gaussian._methods import evenly_spread
+from nearcal.studies.gaussian._model import LinearModel
+from nearcal.studies.gaussian._population import population_figures
 from nearcal.studies.rosenbrock import Rosenbrock
 
 
@@ -117,3 +120,14 @@ def test_split_shares_and_scaling():
 def test_evenly_spread():
     x = np.random.default_rng(1).permutation(100)
     np.testing.assert_array_equal(np.sort(x[evenly_spread(x, 10)]), np.arange(5, 100, 10))
+
+
+def test_population_of_the_linear_model():
+    # 1.6 million observations: three standard errors of the coverage are 0.06 points
+    train, _, _ = generate(2_000_000, 1)
+    model = LinearModel.fitted(train)
+    exact = population_figures()
+    lower, upper = model.distribution(train.x).interval(0.95)
+    assert 100 * np.mean((lower <= train.y) & (train.y <= upper)) == pytest.approx(exact["coverage"], abs=0.06)
+    fitted = model.intercept + model.slope * train.x
+    assert np.mean((fitted - true_mean(train.x)) ** 2) == pytest.approx(exact["mse"], rel=0.005)

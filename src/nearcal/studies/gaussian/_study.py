@@ -10,6 +10,7 @@ from nearcal.studies._study import Conclusion, Outcome, Scale, Study, Unit
 from nearcal.studies.gaussian._claims import judge_claims
 from nearcal.studies.gaussian._figures import draw_figure_1, draw_figure_2
 from nearcal.studies.gaussian._methods import run_seed
+from nearcal.studies.gaussian._population import population_figures
 from nearcal.studies.gaussian._table import agreement_with_r, tabulate
 
 
@@ -43,6 +44,7 @@ class Gaussian(Study):
         results: dict[str, Any] = {
             "values": values,
             "mean": means(values),
+            "population": population_figures(),
             "frosini_calibration": [outcome.numbers["frosini_calibration"] for outcome in outcomes],
             "choices": [outcome.numbers["choice"] for outcome in outcomes],
         }
