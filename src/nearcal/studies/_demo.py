@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from nearcal._optional import import_extra
 from nearcal._table import Table
 from nearcal.calibrated import calibrate
 from nearcal.datasets import load_diamonds
 from nearcal.diagnostics import described_regions, local_calibration, pit, pit_ecdf
-from nearcal.distributions import Distribution, Quantiles
+from nearcal.distributions import Distribution
 from nearcal.evaluation import evaluate
 from nearcal.evaluation._judged import Metric
 from nearcal.persistence._atomic import replacing
@@ -70,7 +69,7 @@ def demo(out: Path | str | None = None, progress: bool = True, *, rows: int | No
     model = as_model(train_network(train, cal, SCHEDULE, seed=0))
     _tell(progress, f"Recalibrating it by its errors on {len(cal.y):,} others")
     calibrated = calibrate(model, cal.X, cal.y, progress=progress and sys.stderr.isatty())
-    dists = {"before": calibrated.base(new.X), "after": _by_quantiles(calibrated.predict(new.X))}
+    dists = {"before": calibrated.base(new.X), "after": calibrated.predict(new.X)}
 
     _tell(progress, f"Judging both on {len(new.y):,} more")
     print(f"{calibrated.reason}\n")
@@ -97,12 +96,6 @@ def demo(out: Path | str | None = None, progress: bool = True, *, rows: int | No
     )
     print(f"\nThe report, for a browser: {page.resolve().as_uri()}")
     return out
-
-
-def _by_quantiles(dist: Distribution) -> Quantiles:
-    """Return the distributions by 71 quantiles: their CRPS costs nothing, that of a recalibrated Gamma much."""
-    levels = ndtr(np.linspace(-3.5, 3.5, 71))
-    return Quantiles(levels, dist.ppf(levels))
 
 
 def _tell(progress: bool, message: str) -> None:
