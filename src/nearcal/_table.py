@@ -87,6 +87,17 @@ def format_number(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.4g}"
 
 
+def format_with_error(value: float, error: float, sign: str = "") -> str:
+    """Return a value with its standard error to one digit, written without a power of ten where that is short.
+
+    Examples
+    --------
+    >>> format_with_error(621.34, 23.1)
+    '621.3 ± 20'
+    """
+    return f"{value:{sign}.4g} ± {float(f'{error:.1g}'):g}"
+
+
 def _format_column(column: NDArray[Any]) -> list[str]:
     if column.dtype.kind == "f":
         return [format_number(value) for value in column]

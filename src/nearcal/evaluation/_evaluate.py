@@ -7,7 +7,7 @@ import numpy as np
 
 from nearcal._arrays import as_response, check_choice, check_count
 from nearcal._errors import InvalidInputError
-from nearcal._table import Table, align, format_number
+from nearcal._table import Table, align, format_number, format_with_error
 from nearcal.diagnostics._regions import Regions, as_regions
 from nearcal.distributions import Distribution
 from nearcal.distributions._base import Seed
@@ -33,7 +33,7 @@ class Evaluation(Table):
 
 
 def _with_error(value: float, error: float) -> str:
-    return format_number(value) if np.isnan(error) else f"{value:.4g} ± {error:.1g}"
+    return format_number(value) if np.isnan(error) else format_with_error(value, error)
 
 
 def evaluate(

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from nearcal._table import format_with_error
 from nearcal.diagnostics import pit_histogram, reliability
 from nearcal.evaluation import Evaluation
 from nearcal.reporting import _charts
@@ -157,7 +158,7 @@ def _with_error(metric: str, value: float, error: float, *, signed: bool = False
         unit = " pts" if signed else "%"
         return f"{100 * value:{sign}.1f} ± {100 * error:.1f}{unit}".replace("-", "−")
     error = 0.0 if error < 1e-9 * abs(value) else error  # what is the same in all rows has an error of rounding only
-    return f"{value:{sign}.4g} ± {error:.1g}".replace("-", "−")
+    return format_with_error(value, error, sign).replace("-", "−")
 
 
 def _percent(share: float) -> str:
