@@ -45,7 +45,8 @@ def describe_threads(results):
     for row in results["rows"]:
         case = f"{row['n']:.0e}, {row['d']}, {row['k']}".replace("e+0", "e")
         lines.append(f"| {case} | {row['speed-up']:.2f} |")
-    return "\n".join([*lines, f"| plain arithmetic | {results['plain arithmetic']:.2f} |"])
+    lines += [f"| the machine, {name} | {ratio:.2f} |" for name, ratio in results["machine"].items()]
+    return "\n".join(lines)
 
 
 def describe_footprint(results):
@@ -129,7 +130,7 @@ def main():
         parts += ["## Cost against n, d and k", "![cost](cost.png)"]
     threads = load("threads")
     if threads:
-        title = f"## Throughput with {threads['cores']} threads relative to one, best of {threads['rounds']} rounds"
+        title = f"## Throughput with {threads['cores']} threads relative to one, median of {threads['rounds']} rounds"
         parts += [title, describe_threads(threads)]
     roofline = load("roofline")
     if roofline:

@@ -3,9 +3,9 @@
     python benchmarks/threads.py
 
 Runs with one thread and with all alternate, and each round goes through all cases, so that a disturbance of some
-seconds spoils a round and not a case; the best of the rounds counts on either side. Beside the cases stands what the
-machine itself gives: the same ratio for plain arithmetic that shares nothing, near the number of cores on a quiet
-machine. Writes results/threads.json.
+seconds spoils a round and not a case; the median over the rounds of the ratio of neighbouring runs counts. Beside the
+cases stands what the machine itself gives: the same ratio for arithmetic in registers, and for sums over more memory
+than fits in the caches. On a quiet machine the first is near the number of cores. Writes results/threads.json.
 """
 
 import os
@@ -19,8 +19,8 @@ from timing import save
 
 import nearcal as nc
 
-ROUNDS = 12
-SECONDS = 0.4  # of one run with one thread
+ROUNDS = 25
+SECONDS = 0.3  # of one run with one thread
 MOST_ROWS = 40_000
 
 
@@ -33,11 +33,31 @@ def spin(steps):
     return x
 
 
-def control(cores, steps=40_000_000):
-    """Return functions that do the same arithmetic in one thread and in as many as there are cores."""
+@numba.njit(nogil=True)
+def sweep(table, times):
+    """Read a table from memory again and again, in several sums at once."""
+    total = np.zeros(8)
+    for _ in range(times):
+        for row in table:
+            total += row
+    return total
+
+
+def controls(cores):
+    """Return pairs of functions that do the same work in one thread and in as many as there are cores, by name."""
     pool = ThreadPoolExecutor(cores)
-    spin(1)
-    return lambda: [spin(steps) for _ in range(cores)], lambda: list(pool.map(spin, [steps] * cores))
+    tables = [np.ones((2**22, 8)) for _ in range(cores)]  # 256 MB each
+    work = {
+        "arithmetic": lambda i: spin(30_000_000),
+        "memory": lambda i: sweep(tables[i], 1),
+    }
+    for task in work.values():
+        task(0)
+    each = range(cores)
+    return {
+        name: (lambda task=task: [task(i) for i in each], lambda task=task: list(pool.map(task, each)))
+        for name, task in work.items()
+    }
 
 
 def wall_time(run):
@@ -66,14 +86,16 @@ def main():
     """Measure every exact case, and the machine."""
     cores = len(os.sched_getaffinity(0))
     cases = [case for case in CASES if not case.eps]
-    pairs = [*(runs(case, cores) for case in cases), control(cores)]
+    machine = controls(cores)
+    pairs = [*(runs(case, cores) for case in cases), *machine.values()]
     times = np.array([[[wall_time(run) for run in pair] for pair in pairs] for _ in range(ROUNDS)])
-    *speed_ups, machine = np.divide(*times.min(axis=0).T).tolist()
+    ratios = np.median(times[..., 0] / times[..., 1], axis=0).tolist()
     rows = [
-        {"n": case.n, "d": case.d, "k": case.k, "speed-up": ratio} for case, ratio in zip(cases, speed_ups, strict=True)
+        {"n": case.n, "d": case.d, "k": case.k, "speed-up": ratio} for case, ratio in zip(cases, ratios, strict=False)
     ]
-    print(*rows, f"plain arithmetic {machine:.2f}", sep="\n")
-    save("threads", {"cores": cores, "rounds": ROUNDS, "rows": rows, "plain arithmetic": machine})
+    given = dict(zip(machine, ratios[len(cases) :], strict=True))
+    print(*rows, given, sep="\n")
+    save("threads", {"cores": cores, "rounds": ROUNDS, "rows": rows, "machine": given})
 
 
 if __name__ == "__main__":
