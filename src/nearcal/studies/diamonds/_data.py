@@ -18,8 +18,8 @@ FEATURES = (
     "recalibrated locally is that of the nine columns as published, grades as numbers, not scaled."
 )
 CHOSEN = (
-    "Features were chosen for base models near the paper's level, the space among five for its coverage, all on splits "
-    "0, 1 and 2; the table is of other splits."
+    "Features and training were chosen for base models near the paper's level, the space among five for its coverage, "
+    "all on splits 0, 1 and 2; the table is of other splits."
 )
 
 

@@ -58,8 +58,8 @@ def _draw_densities(ax: "Axes", arrays: Mapping[str, Any]) -> None:
         top = arrays["curve_density"][chosen].max()
         for method, line in (("base", "-"), ("local", "--")):
             of = chosen & (arrays["curve_method"] == method)
-            label = f"{NAMES[method]}, {arrays['y'][row]:,.0f}"
+            label = "" if place else NAMES[method]  # once: the colours are those of the first panel
             ax.plot(arrays["curve_y"][of], arrays["curve_density"][of] / top, line, color=color, label=label)
         ax.axvline(arrays["y"][row], color=color, linewidth=0.8, linestyle=":")
     ax.set(xlabel="price", ylabel="density, scaled", yticks=[])
-    ax.legend(**LEGEND)
+    ax.legend(loc="upper center", **LEGEND)
