@@ -21,7 +21,10 @@ def make_rows(gain):
                     for eps in (0.0, 1.0):
                         strength = gain * (0.1 + 0.1 * place) * (2 if network == "small" else 1)
                         ratio = (1 - strength) * (1 + gain * 1.0 / k)
-                        costs = {"predict_microseconds": 100.0 + k - 50 * gain * eps, "coverage_error": gain / k}
+                        costs = {
+                            "predict_microseconds": (100.0 + k) * (1 - 0.5 * gain * eps),
+                            "coverage_error": gain / k,
+                        }
                         setting = {"layer": layer, "k": k, "eps": eps}
                         rows.append(row({**shared, **setting}, "local", mse * ratio, ratio) | costs)
         for k in (100, 500, 1000):
