@@ -77,7 +77,9 @@ def summarise(
             ("n", "network", "method", "layer", "k", "eps"),
         ),
         "choices": [
-            {name: row[name] for name in ("n", "network", "seed", "choice")} for row in rows if "choice" in row
+            {name: row[name] for name in ("n", "network", "seed", "layer", "k", "choice")}
+            for row in rows
+            if "choice" in row
         ],
         "training": _training(settings, done),
         "costs": _costs(settings, done),

@@ -1,5 +1,6 @@
 """Tables of the simulation study; the paper shows figure 4 and one number, the true model's MSE of 1."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     parts = [_missing(results), _introduction(settings), _methods(results)]
     parts += [
         _layers(results),
+        _choices(results),
         _prediction_times(results),
         _training(settings, results),
         _memory(results),
@@ -122,6 +124,26 @@ def _prediction_times(results: Mapping[str, Any]) -> str:
     )
 
 
+def _choices(results: Mapping[str, Any]) -> str:
+    groups: dict[tuple[int, str], list[Row]] = {}
+    for row in sorted(results["choices"], key=lambda row: row["n"]):
+        groups.setdefault((row["n"], row["network"]), []).append(row)
+    layers = [Counter(row["layer"] or "none" for row in rows).most_common() for rows in groups.values()]
+    return "What leave-one-out chose.\n\n" + markdown_table(
+        {
+            "N": [f"{n:,}" for n, _ in groups],
+            "network": [network for _, network in groups],
+            "layer (seeds)": [", ".join(f"{layer} ({count})" for layer, count in found) for found in layers],
+            "k": [_name_range([row["k"] for row in rows if row["k"]]) for rows in groups.values()],
+            "first seed": [rows[0]["choice"] for rows in groups.values()],
+        }
+    )
+
+
+def _name_range(values: Sequence[int]) -> str:
+    return f"{min(values)} to {max(values)}" if values else ""
+
+
 def _training(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     rows = results["training"]
     schedules = {size["n"]: size["schedule"] for size in settings["sizes"]}
@@ -136,8 +158,8 @@ def _training(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
             ],
             "rows a step": [str(schedules[row["n"]][0]) for row in rows],
             "epochs, most": [str(schedules[row["n"]][1]) for row in rows],
-            "epochs, run": [f"{min(row['epochs'])} to {max(row['epochs'])}" for row in rows],
-            "dead units": [f"{min(row['dead_units'])} to {max(row['dead_units'])}" for row in rows],
+            "epochs, run": [_name_range(row["epochs"]) for row in rows],
+            "dead units": [_name_range(row["dead_units"]) for row in rows],
             "collapsed": [f"{len(row['collapsed'])} of {row['trained']}" for row in rows],
         }
     )
