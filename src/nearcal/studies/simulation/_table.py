@@ -128,8 +128,8 @@ def _choices(results: Mapping[str, Any]) -> str:
     groups: dict[tuple[int, str], list[Row]] = {}
     for row in sorted(results["choices"], key=lambda row: row["n"]):
         groups.setdefault((row["n"], row["network"]), []).append(row)
-    layers = [Counter(row["layer"] or "none" for row in rows).most_common() for rows in groups.values()]
-    return "What leave-one-out chose.\n\n" + markdown_table(
+    layers = [Counter(row["layer"] or "no layer" for row in rows).most_common() for rows in groups.values()]
+    return "What leave-one-out chose; no layer stands for global or no recalibration.\n\n" + markdown_table(
         {
             "N": [f"{n:,}" for n, _ in groups],
             "network": [network for _, network in groups],
@@ -141,7 +141,8 @@ def _choices(results: Mapping[str, Any]) -> str:
 
 
 def _name_range(values: Sequence[int]) -> str:
-    return f"{min(values)} to {max(values)}" if values else ""
+    ends = sorted({min(values), max(values)}) if values else []
+    return " to ".join(map(str, ends))
 
 
 def _training(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
