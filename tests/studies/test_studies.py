@@ -52,7 +52,7 @@ def test_gaussian(tmp_path):
 
 def test_rosenbrock(tmp_path):
     pytest.importorskip("torch")
-    study = smaller(Rosenbrock, n=6_000, widths=[32, 32, 8, 8], epochs=4, draws=50)
+    study = smaller(Rosenbrock, n=6_000, widths=[64, 64, 32, 32], epochs=15, draws=200)
     run(study, tmp_path, Scale(quick=True))
     mean = means(tmp_path)
     for name in ("wsir", "dropout"):

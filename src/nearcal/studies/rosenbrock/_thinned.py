@@ -15,9 +15,9 @@ _ROWS_AT_ONCE = 2500  # whose activations fit in the caches
 def dropout_draws(network: Any, X: FloatArray, draws: int, seed: int) -> FloatArray:
     """Return the outputs of every draw, shape (n, draws).
 
-    They are those of ``TorchModel(network, mc_dropout=draws, seed=seed)``. With half of the units dropped in every layer,
-    the matrices between them have a quarter of their size. The network is one of ``make_network``: batch normalisation,
-    in evaluation mode a map of each unit, is put into the next layer.
+    They are those of ``TorchModel(network, mc_dropout=draws, seed=seed)``. With half of the units dropped in every
+    layer, the matrices between them have a quarter of their size. The network is one of ``make_network``: batch
+    normalisation, in evaluation mode a map of each unit, is put into the next layer.
     """
     layers = _layers(network)
     X32 = X.astype(np.float32)
