@@ -17,12 +17,10 @@ def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     """Return the table and what must be said of it."""
     widths = ", ".join(map(str, settings["widths"]))
     parts = [
-        f"n = {settings['n']:,}, split 80/10/10; hidden layers of {widths}, {settings['epochs']} epochs; "
-        f"batch normalisation and "
-        f"dropout {DROPOUT} after each; {settings['draws']:,} draws; radius {settings['radius']}; mean (standard "
-        f"deviation) over {count(settings['seeds'], 'seed')}. MSE to the responses; coverage and sMIS of 95% "
-        "intervals; worst cell: the "
-        "least coverage over the 24 unit squares of the input space.",
+        f"n = {settings['n']:,}, split 80/10/10; hidden layers of {widths}, batch normalisation and dropout {DROPOUT} "
+        f"after each, {settings['epochs']} epochs; {settings['draws']:,} draws; radius {settings['radius']}; mean "
+        f"(standard deviation) over {count(settings['seeds'], 'seed')}. MSE to the responses; coverage and sMIS of 95% "
+        "intervals; worst cell: the least coverage over the 24 unit squares of the input space.",
         _table(results["values"]),
         f"nearcal's own choice (first seed): {results['choices'][0]}",
     ]
