@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from nearcal.adapters import TorchModel
 from nearcal.studies import STUDIES, Scale
 from nearcal.studies._reproduce import run
+from nearcal.studies._training import seeded
 from nearcal.studies.diamonds import Diamonds
 from nearcal.studies.diamonds._data import split
 from nearcal.studies.diamonds._glm import GammaRegression, fit_shape
@@ -17,6 +19,8 @@ from nearcal.studies.gaussian._methods import evenly_spread
 from nearcal.studies.gaussian._model import LinearModel
 from nearcal.studies.gaussian._population import population_figures
 from nearcal.studies.rosenbrock import Rosenbrock
+from nearcal.studies.rosenbrock._network import make_network
+from nearcal.studies.rosenbrock._thinned import dropout_draws
 
 
 def smaller(study, **changes):
@@ -48,7 +52,7 @@ def test_gaussian(tmp_path):
 
 def test_rosenbrock(tmp_path):
     pytest.importorskip("torch")
-    study = smaller(Rosenbrock, n=6_000, widths=[32, 32, 8, 8], epochs=4, draws=50)
+    study = smaller(Rosenbrock, n=6_000, widths=[64, 64, 32, 32], epochs=15, draws=200)
     run(study, tmp_path, Scale(quick=True))
     mean = means(tmp_path)
     for name in ("wsir", "dropout"):
@@ -132,3 +136,15 @@ def test_population_of_the_linear_model():
     assert 100 * np.mean((lower <= train.y) & (train.y <= upper)) == pytest.approx(exact["coverage"], abs=0.06)
     fitted = model.intercept + model.slope * train.x
     assert np.mean((fitted - true_mean(train.x)) ** 2) == pytest.approx(exact["mse"], rel=0.005)
+
+
+def test_thinned_networks_are_the_draws_of_monte_carlo_dropout():
+    torch = pytest.importorskip("torch")
+    with seeded(1):
+        network = make_network([32, 24, 8, 8])
+        network(torch.randn(500, 2) * 3)  # statistics of batch normalisation
+    network.eval()
+    X = np.random.default_rng(1).normal(size=(40, 2))
+    draws = dropout_draws(network, X, 6, seed=5)
+    slow = TorchModel(network, response="log", mc_dropout=6, seed=5).distribution(X)
+    np.testing.assert_allclose(np.sort(np.exp(draws), axis=1), slow.draws, rtol=1e-4)  # both in single precision

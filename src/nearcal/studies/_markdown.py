@@ -41,6 +41,17 @@ def mean_and_sd(values: Sequence[float], digits: int) -> str:
     return mean if len(values) < 2 else f"{mean} ({np.std(values, ddof=1):.{digits}f})"
 
 
+def count(things: Sequence[object], name: str) -> str:
+    """Return how many there are, in words.
+
+    Examples
+    --------
+    >>> count([0, 1, 2], "seed"), count([0], "seed")
+    ('3 seeds', '1 seed')
+    """
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
 def check_list(checks: Sequence[Check]) -> str:
     """Return the checks as a list."""
     return "\n".join(f"- [{'x' if check.holds else ' '}] {check.statement}: {check.found}" for check in checks)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nearcal.studies._markdown import markdown_table, mean_and_sd
+from nearcal.studies._markdown import count, markdown_table, mean_and_sd
 from nearcal.studies._study import Check
 from nearcal.studies.diamonds._data import CHOSEN, FEATURES
 from nearcal.studies.diamonds._methods import BASES, LEVELS, METHODS, OWN_CHOICE
@@ -20,7 +20,7 @@ def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     return "\n\n".join(
         [
             f"{settings['rows']:,} diamonds, split 70/20/10; k = {settings['k']:,} in the input space; mean (standard "
-            f"deviation) over {len(settings['seeds'])} random splits. The paper gives one split. CRPS by the "
+            f"deviation) over {count(settings['seeds'], 'random split')}. The paper gives one split. CRPS by the "
             "midpoint rule over 100 levels.",
             _table(results["values"]),
             f"{FEATURES} The network is trained by Adam, learning rate {training['learning_rate']}, batches of "

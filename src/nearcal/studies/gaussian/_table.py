@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nearcal.studies._markdown import markdown_table, mean_and_sd
+from nearcal.studies._markdown import count, markdown_table, mean_and_sd
 from nearcal.studies._study import Check
 from nearcal.studies.gaussian._methods import METHODS, OWN_CHOICE
 from nearcal.studies.gaussian._paper import PAPER, R_K, R_MEAN, R_N, R_SD, R_SEEDS
@@ -16,12 +16,12 @@ ROWS = {**METHODS, OWN_CHOICE: "nearcal's own choice"}
 
 def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     """Return the tables and what must be said of them."""
-    values, exact, seeds = results["values"], results["population"], len(settings["seeds"])
+    values, exact = results["values"], results["population"]
     frosini = max(test["p_value"] for test in results["frosini_calibration"])
     return "\n\n".join(
         [
-            f"n = {settings['n']:,}, split 80/10/10; k = {settings['k']:,}; mean (standard deviation) over {seeds} "
-            "seeds. MSE to the true mean; coverage and sMIS of 95% intervals.",
+            f"n = {settings['n']:,}, split 80/10/10; k = {settings['k']:,}; mean (standard deviation) over "
+            f"{count(settings['seeds'], 'seed')}. MSE to the true mean; coverage and sMIS of 95% intervals.",
             _main_table(values),
             f"Exact figures of the linear model with endless data, by quadrature: MSE {exact['mse']:.1f}, coverage "
             f"{exact['coverage']:.2f}%.",

@@ -1,4 +1,4 @@
-"""The network: four hidden layers with ReLU, batch normalisation and dropout between them, trained on log y."""
+"""The network: four hidden layers, each with ReLU, batch normalisation and dropout, trained on log y."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,10 +16,8 @@ def make_network(widths: Sequence[int]) -> Any:
     """Return an untrained network of two inputs and one output."""
     nn = import_torch().nn
     layers, inputs = [], 2
-    for number, width in enumerate(widths):
-        if number:
-            layers += [nn.BatchNorm1d(inputs), nn.Dropout(DROPOUT)]
-        layers += [nn.Linear(inputs, width), nn.ReLU()]
+    for width in widths:
+        layers += [nn.Linear(inputs, width), nn.ReLU(), nn.BatchNorm1d(width), nn.Dropout(DROPOUT)]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, 1))
 
