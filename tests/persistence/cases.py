@@ -35,6 +35,11 @@ CASES = {
     "polished, radius": local(2, radius=3.0, polish=True, quantile_rule="interpolated"),
     "standard scaling": local(3, k=50, scaling="standard"),
     "whitening": local(7, k=50, scaling="whiten"),
+    "relevance": local(5, k=50, scaling="relevance"),
+    "adjusted": local(3, k=50, adjustment="linear"),
+    "adjusted, few dimensions, polished": local(
+        7, k=30, adjustment="linear", scaling="relevance", polish=True, quantile_rule="predictive"
+    ),
     "radius, thin rows": local(3, radius=0.5, min_neighbors=20, thin="base"),
     "all options": local(
         2, k=np.int64(40), smoothing="gaussian", eps=0.1, quantile_rule="interpolated", memory=2**25, threads=1

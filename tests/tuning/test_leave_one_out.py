@@ -5,7 +5,9 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
+from nearcal.neighbors import build_index
 from nearcal.recalibration._chunks import Workers
+from nearcal.recalibration._left_out import View
 from nearcal.tuning import _leave_one_out
 from nearcal.tuning._leave_one_out import LeaveOneOut
 
@@ -44,7 +46,9 @@ def calibration_set(family="Normal", n=N, d=3):
 
 
 def local_crps(dist, y, spaces, k, smoothings=("epanechnikov",), **options):
-    return LeaveOneOut(dist, y, dist.z(y), Workers(**options)).crps(spaces, k, smoothings)[1]
+    rows = np.arange(len(y))
+    searches = [[View(space, build_index(space, "euclidean", "auto", k[0] + 1), rows)] for space in spaces]
+    return LeaveOneOut(dist, y, dist.z(y), Workers(**options)).crps(searches, k, smoothings)[1]
 
 
 def global_crps(dist, y):

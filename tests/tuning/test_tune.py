@@ -6,6 +6,8 @@ import pytest
 import nearcal as nc
 from nearcal.tuning._choice import Comparison, choose
 
+PLAIN = {"adjustments": "none", "shrinkage": False}
+
 
 @pytest.fixture(scope="module")
 def problem():
@@ -29,7 +31,7 @@ def test_the_table_holds_what_refitting_gives(problem):
     dist, y, spaces = problem
     few = slice(0, 40)
     space = spaces["both"][few]
-    table = nc.tune(dist[few], y[few], space, k=[5, 20], smoothings="triangular", scalings="none").table
+    table = nc.tune(dist[few], y[few], space, k=[5, 20], smoothings="triangular", scalings="none", **PLAIN).table
     assert len(table) == 4
     for row in table:
         scores = []
@@ -112,13 +114,13 @@ def test_neighbourhoods_larger_than_the_set_are_left_out():
     table = nc.tune(dist, y, x, k=(3, 11, 12, 500)).table
     assert set(table["k"][~np.isnan(table["k"])]) == {3.0, 11.0}
     assert nc.tune(dist[:9], y[:9], x[:9]).table["kind"].tolist() == ["none", "global"]  # the usual k begin at 10
-    assert len(nc.tune(dist[:2], y[:2], x[:2], k=1, scalings="none").table) == 4
+    assert len(nc.tune(dist[:2], y[:2], x[:2], k=1, scalings="none", **PLAIN).table) == 4
 
 
 def test_components_are_offered_where_a_space_is_wider(problem):
     dist, y, spaces = problem
     wide = {"wide": np.hstack([spaces["both"], 0.1 * np.random.default_rng(0).normal(size=(1500, 8))]), **spaces}
-    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2, 20)).table
+    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2, 20), **PLAIN).table
     offered = {(row["space"], row["components"]) for row in table if row["components"] == row["components"]}
     assert offered == {("wide", 2.0)}
 
@@ -127,7 +129,7 @@ def test_the_first_components_of_a_space_with_two_wide_directions_do_as_well_as_
     dist, y, spaces = problem
     noise = 0.01 * np.random.default_rng(0).normal(size=(1500, 8))
     wide = {"two": spaces["both"], "ten": np.hstack([spaces["both"], noise])}
-    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2)).table
+    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2), **PLAIN).table
     two, _, reduced = table["crps"][2:]
     assert reduced == pytest.approx(two, rel=1e-3)
 
@@ -136,10 +138,10 @@ def test_whitening_is_left_out_where_it_is_impossible_or_standard_scaling():
     rng = np.random.default_rng(0)
     spaces = {"line": rng.normal(size=30), "dead": np.full((30, 4), 0.1), "plane": rng.normal(size=(30, 2))}
     dist, y = nc.Normal(np.zeros(30), 1.0), rng.normal(size=30)
-    table = nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings=("standard", "whiten")).table
+    table = nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings=("standard", "whiten"), **PLAIN).table
     tried = list(zip(table["space"].tolist(), table["scaling"].tolist(), strict=True))[2:]
     assert tried == [("line", "standard"), ("dead", "standard"), ("plane", "standard"), ("plane", "whiten")]
-    assert len(nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings="whiten").table) == 4
+    assert len(nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings="whiten", **PLAIN).table) == 4
 
 
 def test_it_prints_the_ten_best_and_the_reason(problem):
@@ -193,7 +195,7 @@ def test_one_row_cannot_be_left_out():
 def test_more_components_than_columns_are_all():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(100, 3)), rng.normal(size=100)
-    table = nc.tune(nc.Normal(np.zeros(100), 1.0), y, x, k=10, components=(2, 3, 20)).table
+    table = nc.tune(nc.Normal(np.zeros(100), 1.0), y, x, k=10, components=(2, 3, 20), **PLAIN).table
     components = table["components"][table["kind"] == "local"]
     assert np.isnan(components).sum() == (components == 2).sum() == len(components) / 2
 

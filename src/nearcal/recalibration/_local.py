@@ -3,20 +3,35 @@
 from collections.abc import Mapping
 from typing import Any, Self
 
-from nearcal._arrays import as_space, check_choice, check_count, check_number
+import numpy as np
+
+from nearcal._arrays import FloatArray, as_space
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import require
 from nearcal.distributions import Distribution
-from nearcal.neighbors import METRICS, SEARCHES, Metric, NeighborIndex, Search, build_index, check_points
+from nearcal.neighbors import Metric, NeighborIndex, Search, build_index, check_points
+from nearcal.recalibration._adjustment import LEAST_NEIGHBORS, Adjustment, LinearAdjustment, learn_adjustment
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
-from nearcal.recalibration._local_sample import CONTINUOUS_RULES, QUANTILE_RULES, Calibration, QuantileRule
-from nearcal.recalibration._neighborhoods import THINS, Finder, KNearest, Thin, WithinRadius
+from nearcal.recalibration._left_out import LeftOut, Neighborhood, View, cross_fitted_views
+from nearcal.recalibration._local_sample import Calibration, QuantileRule
+from nearcal.recalibration._moved_scores import MovedScores
+from nearcal.recalibration._neighborhoods import Everyone, Finder, KNearest, Nobody, Thin, WithinRadius
 from nearcal.recalibration._polish import Polish, learn_score_map, left_out_scores
 from nearcal.recalibration._reliability import CalibrationPoints
 from nearcal.recalibration._result import Recalibrated
+from nearcal.recalibration._settings import (
+    TUNED,
+    Auto,
+    Settings,
+    check_settings,
+    is_auto,
+    require_continuous,
+    resolve,
+)
+from nearcal.recalibration._shrinkage import Shrinkage
 from nearcal.scaling import Scaling, SpaceMap, learn_scaling
-from nearcal.smoothing import SMOOTHINGS, Smoothing
+from nearcal.smoothing import Smoothing
 
 
 class LocalRecalibrator(Recalibrator):
@@ -104,26 +119,32 @@ class LocalRecalibrator(Recalibrator):
     """
 
     calibration_: Calibration
-    index_: NeighborIndex
-    _points: CalibrationPoints
-    space_map_: SpaceMap
-    polish_: Polish | None
+    index_: NeighborIndex | None
+    space_map_: SpaceMap | None
+    # None also in what older versions have saved
+    tuning_: Any = None
+    adjustment_: LinearAdjustment | None = None
+    shrinkage_: Shrinkage | None = None
+    polish_: Polish | None = None
+    _points: CalibrationPoints | None
 
     def __init__(
         self,
-        k: int | None = None,
+        k: Auto | int | None = "auto",
         radius: float | None = None,
-        smoothing: Smoothing = "epanechnikov",
+        smoothing: Auto | Smoothing = "auto",
         eps: float = 0.0,
         *,
-        scaling: Scaling = "none",
-        components: int | None = None,
+        scaling: Auto | Scaling = "auto",
+        components: Auto | int | None = "auto",
         metric: Metric = "euclidean",
         search: Search = "auto",
         min_neighbors: int = 30,
         thin: Thin = "nearest",
-        quantile_rule: QuantileRule = "step",
-        polish: bool = False,
+        quantile_rule: Auto | QuantileRule = "auto",
+        polish: Auto | bool = "auto",
+        adjustment: Auto | Adjustment = "auto",
+        shrinkage: Auto | bool = "auto",
         memory: int = 2**28,
         threads: int | None = None,
         progress: Progress = False,
@@ -140,9 +161,17 @@ class LocalRecalibrator(Recalibrator):
         self.thin = thin
         self.quantile_rule = quantile_rule
         self.polish = polish
+        self.adjustment = adjustment
+        self.shrinkage = shrinkage
         self.memory = memory
         self.threads = threads
         self.progress = progress
+
+    @property
+    def settings_(self) -> Settings:
+        """The settings in use: what was given, what was tuned, and the paper's where neither."""
+        self._require_fitted()
+        return self._resolved(self.tuning_)
 
     def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any) -> Self:
         """Learn from a calibration set that the model was not trained on.
@@ -159,19 +188,15 @@ class LocalRecalibrator(Recalibrator):
         self._check_options()
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
         space = as_space(space_cal, "space_cal", len(z))
-        self._check_k(len(z))
-        space_map = learn_scaling(self.scaling, space, self.components)
-        points = space_map(space)
-        check_points(points, self.metric, "space_cal")
-        index = build_index(points, self.metric, self.search, self.k or self.min_neighbors, self.eps)
-        calibration = Calibration(z)
-        # the last step that can fail: nothing is set before
-        self.polish_ = self._learn_polish(calibration, index, points) if self.polish else None
-        self.index_ = index
-        self._points = CalibrationPoints(index, points)
-        self.space_map_ = space_map
+        tuning = self._tune(dist_cal, y_cal, space) if self._is_tuned else None
+        settings = self._resolved(tuning)
+        self._check_k(settings, len(z))
+        learnt = self._learn(settings, Calibration(z), space) if settings.kind == "local" else _NOTHING_LOCAL
+        # all that can fail is done
+        vars(self).update(learnt)
+        self.tuning_ = tuning
+        self.calibration_ = Calibration(z)
         self.n_features_in_ = space.shape[1]
-        self.calibration_ = calibration
         self.n_cal_ = len(z)
         return self
 
@@ -187,91 +212,170 @@ class LocalRecalibrator(Recalibrator):
         """
         self._require_fitted()
         self._check_options()
-        self._check_k(self.n_cal_)
+        settings = self.settings_
+        self._check_k(settings, self.n_cal_)
         base = require_distribution(dist_new, "dist_new")
         space = as_space(space_new, "space_new", len(base))
         if space.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
             )
-        points = self.space_map_(space)
-        check_points(points, self.index_.metric, "space_new")
-        finder = self._finder(points)
+        finder = self._finder(settings, space)
         workers = Workers(self.threads, self.memory, self.progress)
-        return Recalibrated(base, self._polished_calibration(), finder, workers, self.quantile_rule)
+        return Recalibrated(base, self._polished_calibration(settings), finder, workers, settings.quantile_rule)
 
-    def _learn_polish(self, calibration: Calibration, index: NeighborIndex, points: Any) -> Polish:
-        workers = Workers(self.threads, self.memory, self.progress)
-        settings = self._polish_settings()
-        scores = left_out_scores(calibration, index, points, workers=workers, **settings)
-        return Polish(learn_score_map(scores), settings)
+    def __repr__(self) -> str:
+        chosen = getattr(self.tuning_, "chosen", None)
+        return super().__repr__() + (f" tuned to {chosen}" if chosen is not None else "")
 
-    def _polished_calibration(self) -> Calibration:
-        if not self.polish:
-            return self.calibration_
-        if self.polish_ is None or self.polish_.settings != self._polish_settings():
-            learnt = "nothing" if self.polish_ is None else self.polish_.settings
-            raise InvalidParameterError(
-                f"polish=True must be learnt by fit for the settings in use, {self._polish_settings()}, got {learnt}; "
-                "call fit again after set_params"
-            )
-        return self.calibration_.polished(self.polish_.score_map)
+    # ---- learning ---------------------------------------------------------------------------------------------------
 
-    def _polish_settings(self) -> dict[str, Any]:
-        names = ("k", "radius", "eps", "smoothing", "min_neighbors", "quantile_rule")
-        return {name: getattr(self, name) for name in names}
+    @property
+    def _is_tuned(self) -> bool:
+        return is_auto(self.k) and self.radius is None
+
+    def _tune(self, dist_cal: Distribution, y_cal: Any, space: FloatArray) -> Any:
+        from nearcal.tuning import tune  # it is built upon recalibrators
+
+        plural = {"smoothing": "smoothings", "scaling": "scalings", "adjustment": "adjustments"}
+        given = {plural.get(name, name): getattr(self, name) for name in TUNED if not is_auto(getattr(self, name))}
+        return tune(dist_cal, y_cal, space, threads=self.threads, memory=self.memory, progress=self.progress, **given)
+
+    def _resolved(self, tuning: Any) -> Settings:
+        if self._is_tuned and tuning is None:
+            raise InvalidParameterError('k="auto" must be tuned by fit; call fit again after set_params')
+        settings = resolve(self.get_params(), tuning.chosen if self._is_tuned else None)
+        require_continuous(settings.polish, settings.quantile_rule)
+        return settings
+
+    def _learn(self, settings: Settings, calibration: Calibration, space: FloatArray) -> dict[str, Any]:
+        """Return the fitted attributes of local recalibration by name."""
+        z, neighbors = calibration.z, settings.k or self.min_neighbors
+        space_map = learn_scaling(settings.scaling, space, settings.components, z)
+        points = space_map(space)
+        check_points(points, self.metric, "space_cal")
+
+        def build(points: FloatArray) -> NeighborIndex:
+            return build_index(points, self.metric, self.search, neighbors, self.eps)
+
+        index = build(points)
+        shrinkage = polish = None
+        if settings.shrinkage or settings.polish:
+            views = [View(points, index, np.arange(len(points)))]
+            if settings.scaling == "relevance":
+                views = cross_fitted_views(settings.scaling, space, settings.components, z, build)
+            workers = Workers(self.threads, self.memory, self.progress)
+            left_out = LeftOut(calibration, views, self._neighborhood(settings), workers)
+            if settings.shrinkage:
+                left_out = left_out.shrunk()
+                shrinkage = left_out.shrinkage
+            if settings.polish:
+                scores = left_out_scores(left_out, settings.quantile_rule)
+                polish = Polish(learn_score_map(scores), self._polish_settings(settings))
+        return {
+            "space_map_": space_map,
+            "index_": index,
+            "_points": CalibrationPoints(index, points),
+            "adjustment_": learn_adjustment(settings.adjustment, points, neighbors),
+            "shrinkage_": shrinkage,
+            "polish_": polish,
+        }
+
+    def _neighborhood(self, settings: Settings) -> Neighborhood:
+        return Neighborhood(
+            settings.k,
+            settings.radius,
+            settings.smoothing,
+            self.eps,
+            self.min_neighbors,
+            settings.adjustment,
+        )
+
+    def _polish_settings(self, settings: Settings) -> dict[str, Any]:
+        names = ("k", "radius", "smoothing", "quantile_rule", "adjustment", "shrinkage")
+        own = {name: getattr(settings, name) for name in names}
+        return {**own, "eps": self.eps, "min_neighbors": self.min_neighbors}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         recalibrator = super()._from_saved(saved)
-        matrix = recalibrator.space_map_.matrix
-        shape = recalibrator.n_cal_, recalibrator.n_features_in_ if matrix is None else matrix.shape[-1]
+        n = recalibrator.n_cal_
+        require(len(recalibrator.calibration_.z) == n, "calibration_ must have n_cal_ scores")
+        if recalibrator.index_ is None or recalibrator.space_map_ is None:
+            require(recalibrator.settings_.kind != "local", "index_ must be there for local recalibration")
+            return recalibrator
+        matrix, adjustment = recalibrator.space_map_.matrix, recalibrator.adjustment_
+        shape = n, recalibrator.n_features_in_ if matrix is None else matrix.shape[-1]
         require(recalibrator.index_.shape == shape, "index_ must have n_cal_ points of the dimension of the space")
-        require(len(recalibrator.calibration_.z) == shape[0], "calibration_ must have n_cal_ scores")
+        if adjustment is not None:
+            known = len(adjustment.points), len(adjustment.center)
+            require(known == shape, "adjustment_ must have n_cal_ points of the dimension of the space")
         return recalibrator
 
-    def _finder(self, points: Any) -> Finder:
-        if self.radius is None:
-            assert self.k is not None
-            return KNearest(self.index_, points, self.k, float(self.eps), self.smoothing, self._points)
-        least = min(self.min_neighbors, self.n_cal_)
-        return WithinRadius(
-            self.index_, points, float(self.radius), self.smoothing, least, self.thin, self.n_cal_, self._points
-        )
+    # ---- predicting -------------------------------------------------------------------------------------------------
+
+    def _finder(self, settings: Settings, space: FloatArray) -> Finder:
+        if settings.kind != "local":
+            return Everyone(self.n_cal_) if settings.kind == "global" else Nobody(self.n_cal_)
+        if self.index_ is None or self.space_map_ is None or self._points is None:
+            raise InvalidParameterError("neighbourhoods must be learnt by fit; call fit again after set_params")
+        points = self.space_map_(space)
+        check_points(points, self.index_.metric, "space_new")
+        finder: Finder
+        if settings.k is not None:
+            finder = KNearest(self.index_, points, settings.k, float(self.eps), settings.smoothing, self._points)
+        else:
+            assert settings.radius is not None
+            finder = WithinRadius(
+                self.index_, points, float(settings.radius), settings.smoothing,
+                min(self.min_neighbors, self.n_cal_), self.thin, self.n_cal_, self._points,
+            )  # fmt: skip
+        self._require_learnt(settings)
+        adjustment = self.adjustment_ if settings.adjustment != "none" else None
+        shrinkage = self.shrinkage_ if settings.shrinkage else None
+        if adjustment is None and shrinkage is None:
+            return finder
+        queries = None if adjustment is None else adjustment.place(points)
+        return MovedScores(finder, self.calibration_.z, adjustment, queries, shrinkage)
+
+    def _require_learnt(self, settings: Settings) -> None:
+        neighbors = settings.k or self.min_neighbors
+        few = self.adjustment_ is None or self.adjustment_.least > neighbors
+        if settings.adjustment != "none" and neighbors >= LEAST_NEIGHBORS and few:
+            raise InvalidParameterError(
+                f"adjustment={settings.adjustment!r} must be learnt by fit for k={settings.k!r} and "
+                f"min_neighbors={self.min_neighbors}; call fit again after set_params"
+            )
+        if settings.shrinkage and self.shrinkage_ is None:
+            raise InvalidParameterError("shrinkage=True must be learnt by fit; call fit again after set_params")
+
+    def _polished_calibration(self, settings: Settings) -> Calibration:
+        if not settings.polish or settings.kind != "local":
+            return self.calibration_
+        if self.polish_ is None or self.polish_.settings != self._polish_settings(settings):
+            learnt = "nothing" if self.polish_ is None else self.polish_.settings
+            raise InvalidParameterError(
+                f"polish=True must be learnt by fit for the settings in use, {self._polish_settings(settings)}, got "
+                f"{learnt}; call fit again after set_params"
+            )
+        return self.calibration_.polished(self.polish_.score_map)
 
     def _check_options(self) -> None:
-        if (self.k is None) == (self.radius is None):
-            raise InvalidParameterError(
-                f"give exactly one of k and radius, got k={self.k!r} and radius={self.radius!r}; "
-                "k=1000 is the paper's choice for 10,000 calibration points"
-            )
-        if self.k is not None:
-            check_count(self.k, "k")
-        if self.radius is not None:
-            check_number(self.radius, "radius", least=0.0, strict=True)
-            if self.search == "faiss":
-                raise InvalidParameterError(
-                    'search="faiss" finds the k nearest only, got a radius; give k, or search="auto" for a radius'
-                )
-        check_number(self.eps, "eps", least=0.0)
-        check_count(self.min_neighbors, "min_neighbors")
-        if self.components is not None:
-            check_count(self.components, "components")
-        check_choice(self.smoothing, SMOOTHINGS, "smoothing")
-        check_choice(self.metric, METRICS, "metric")
-        check_choice(self.search, SEARCHES, "search")
-        check_choice(self.thin, THINS, "thin")
-        check_choice(self.quantile_rule, QUANTILE_RULES, "quantile_rule")
-        if self.polish and self.quantile_rule not in CONTINUOUS_RULES:
-            raise InvalidParameterError(
-                f"polish=True moves the places of scores and needs a continuous quantile_rule, {CONTINUOUS_RULES}, got "
-                f'{self.quantile_rule!r}; use quantile_rule="predictive"'
-            )
+        check_settings(self.get_params())
         check_workers(self.threads, self.memory, self.progress)
+        if not self._is_tuned:
+            self._resolved(None)
+        elif self.polish is True and not is_auto(self.quantile_rule):
+            require_continuous(True, self.quantile_rule)
 
-    def _check_k(self, n: int) -> None:
-        if self.k is not None and self.k > n:
+    def _check_k(self, settings: Settings, n: int) -> None:
+        if settings.k is not None and settings.k > n:
             raise InvalidParameterError(
-                f"k must be at most the number of calibration points, {n}, got {self.k}; "
+                f"k must be at most the number of calibration points, {n}, got {settings.k}; "
                 "for all points equally weighted use GlobalRecalibrator"
             )
+
+
+_NOTHING_LOCAL: dict[str, Any] = dict.fromkeys(
+    ("space_map_", "index_", "_points", "adjustment_", "shrinkage_", "polish_")
+)

@@ -19,8 +19,6 @@ _MANY_KNOTS = 100  # then the pieces between them are short, and few nodes on ea
 
 @crps_rows.register
 def _recalibrated(dist: Recalibrated, y: FloatArray) -> FloatArray:
-    location_scale = dist._location_scale_scores
-
     def score(sample: LocalSample, rows: Rows) -> tuple[FloatArray]:
         own, alone = y[rows], sample.left_alone
         if dist.quantile_rule in CONTINUOUS_RULES:
@@ -30,8 +28,7 @@ def _recalibrated(dist: Recalibrated, y: FloatArray) -> FloatArray:
                 curve = sample.curve(dist.quantile_rule).take(others)
                 result[others] = _interpolated(sample.base[others], curve, own[others])
         else:
-            parts = location_scale and (location_scale[0][rows], location_scale[1][rows], location_scale[2])
-            result = sorted_sample_crps(*sample.sorted_sample(parts), own)
+            result = sorted_sample_crps(*sample.sorted_sample(dist._standardised(sample, rows)), own)
         if len(alone):
             result[alone] = crps_rows(sample.base[alone], own[alone])
         return (result,)

@@ -21,9 +21,9 @@ class Tuning:
     Attributes
     ----------
     table : Table
-        One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``, the mean
-        leave-one-out ``crps`` with its ``std_error``, the ``difference`` from the best candidate with the
-        ``difference_std_error`` of the paired differences, and whether it was ``chosen``.
+        One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``,
+        ``adjustment``, ``shrinkage``, the mean leave-one-out ``crps`` with its ``std_error``, the ``difference`` from
+        the best candidate with the ``difference_std_error`` of the paired differences, and whether it was ``chosen``.
     chosen : Candidate
         The choice.
     reason : str
@@ -55,7 +55,9 @@ def conclude(candidates: Sequence[Candidate], comparison: Comparison, rule: Rule
     }
     for name in ("components", "k"):
         columns[name] = [getattr(candidate, name) or np.nan for candidate in candidates]
-    columns["smoothing"] = [candidate.smoothing or "" for candidate in candidates]
+    for name in ("smoothing", "adjustment"):
+        columns[name] = [getattr(candidate, name) or "" for candidate in candidates]
+    columns["shrinkage"] = [candidate.shrinkage for candidate in candidates]
     columns["crps"] = comparison.mean
     columns["std_error"] = comparison.std_error
     columns["difference"] = comparison.difference
