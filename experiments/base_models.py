@@ -17,7 +17,7 @@ TABLES = ["yacht", "boston", "energy", "concrete", "wine_red", "power", "kin8nm"
 SETS = [*TABLES, "diamonds", "simulation"]
 BASES = ["linear", "network", "network with σ", "LightGBM quantiles"]
 SIMULATED_ROWS = 10_000
-LEVELS = (0.025, *(i / 20 for i in range(1, 20)), 0.975)
+LEVELS = (0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.975)
 
 
 def load(name, folder, seed):

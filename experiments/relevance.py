@@ -1,6 +1,6 @@
 """Which way of stretching a space serves recalibration best: importances of trees, gradients, a learnt metric.
 
-    python experiments/relevance.py FOLDER [--sets ...] [--bases ...] [--seeds 3] [--first-seed 0] [--spaces input joined]
+    python experiments/relevance.py FOLDER [--sets ...] [--bases ...] [--seeds 3] [--spaces input joined]
 
 FOLDER is that of study.py. Every way learns from the calibration set how to stretch the standardised space; the judged
 rows are then recalibrated with several k, and the best k by hindsight counts, alike for all. Prints CRPS relative to

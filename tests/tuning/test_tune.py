@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
+from nearcal.scaling import learn_scaling
 from nearcal.tuning._choice import Comparison, choose
 
 PLAIN = {"adjustments": "none", "shrinkage": False}
@@ -204,3 +205,72 @@ def test_a_k_that_nobody_has_is_an_error():
     rng = np.random.default_rng(0)
     with pytest.raises(nc.InvalidParameterError, match="k must be below the number of calibration points, 30"):
         nc.tune(nc.Normal(np.zeros(30), 1.0), rng.normal(size=30), rng.normal(size=(30, 2)), k=[30, 5000])
+
+
+def drifting(n, d=12):
+    """A mean that drifts along one of many columns."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(n, d))
+    return nc.Normal(np.zeros(n), 1.5), rng.normal(2 * x[:, 0], 1.0), x
+
+
+def test_adjustment_and_relevance_are_found_where_they_pay():
+    tuning = nc.tune(*drifting(400), rule="best")
+    assert tuning.chosen.scaling == "relevance"
+    assert tuning.chosen.adjustment == "linear"
+    assert "adjustment 'linear'" in str(tuning.chosen)
+    assert set(tuning.table["adjustment"]) == {"", "none", "linear"}
+    assert tuning.table["shrinkage"].sum() == 2
+
+
+def test_of_many_rows_adjusted_candidates_qualify_on_some():
+    dist, y, x = drifting(1100, 3)
+    table = nc.tune(dist, y, x, smoothings="biweight", shrinkage=False).table
+    assert (table["adjustment"] == "linear").sum() == 4
+
+
+def test_relevance_is_scored_in_spaces_learnt_without_the_row():
+    """Noise alone: a space stretched to suit the scored rows themselves would look better than it is."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 40)), rng.normal(size=60)
+    dist = nc.Normal(np.zeros(60), 1.0)
+    table = nc.tune(dist, y, x, k=10, smoothings="uniform", scalings=("standard", "relevance"), **PLAIN).table
+    standard, relevance = table["crps"][2:]
+    assert relevance > 0.97 * standard
+    cheating = learn_scaling("relevance", x, None, dist.z(y))(x)
+    cheated = nc.tune(dist, y, cheating, k=10, smoothings="uniform", scalings="none", **PLAIN).table["crps"][2]
+    assert cheated < relevance
+
+
+def test_one_kind_of_neighbourhood_alone():
+    dist, y, x = drifting(120, 3)
+    table = nc.tune(dist, y, x, k=(30, 50), adjustments="linear", shrinkage=True).table
+    local = table["kind"] == "local"
+    assert set(table["adjustment"][local]) == {"linear"}
+    assert table["shrinkage"][local].all()
+
+
+def test_a_model_that_is_not_calibrated_is_not_left_alone():
+    difference = np.array([2e-3, 1e-3, 0, 0, 0, 0])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
+    assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=True)[0] == 0
+    assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=False)[0] == 1
+
+
+def test_what_is_negligibly_better_is_not_worth_it():
+    difference = np.array([9, 0.009, 9, 9, 0, 9])  # of 5
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.full(6, 1e-6))
+    assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 1
+
+
+def test_global_recalibration_that_is_worse_than_none_is_no_choice():
+    difference = np.array([1e-3, 2e-3, 0, 0, 0, 0])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
+    assert choose(CANDIDATES, comparison, "two-standard-errors", is_calibrated=False)[0] == 2
+
+
+def test_two_errors_are_twice_one():
+    difference = np.array([9, 1.5, 9, 9, 0, 9])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.ones(6))
+    assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 4
+    assert choose(CANDIDATES, comparison, "two-standard-errors")[0] == 1

@@ -96,8 +96,10 @@ class LeftOut:
 
     def shrunk(self) -> "LeftOut":
         """Return the same with shrinkage, learnt from these neighbourhoods."""
-        empty = np.empty((len(self.calibration.z), 3))
-        moments = self.gather(None, lambda sample, rows: sample.score_moments(), empty)
+        n = len(self.calibration.z)
+        moments = np.empty((n if n > 1 else 0, 3))
+        if n > 1:
+            self.gather(None, lambda sample, rows: sample.score_moments(), moments)
         result = object.__new__(LeftOut)
         vars(result).update(vars(self), shrinkage=learn_shrinkage(self.calibration.z, moments))
         return result

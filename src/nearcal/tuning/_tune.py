@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import kstest
 
 from nearcal._arrays import FloatArray, as_response, as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
@@ -23,6 +24,7 @@ from nearcal.tuning._moved import Scores, adjusted_scores, shrunk_scores
 from nearcal.tuning._tuning import Tuning, conclude
 
 DEFAULT_K = (10, 20, 50, 100, 200, 500, 1000)
+_UNIFORM_ENOUGH = 0.05  # p-value of PIT values below which a model is not taken for calibrated overall
 
 
 def tune(
@@ -36,7 +38,7 @@ def tune(
     components: int | Sequence[int | None] | None = None,
     adjustments: Adjustment | Sequence[Adjustment] = ("none", "linear"),
     shrinkage: bool | Sequence[bool] = (False, True),
-    rule: Rule = "one-standard-error",
+    rule: Rule = "two-standard-errors",
     threads: int | None = None,
     memory: int = 2**28,
     progress: Progress = False,
@@ -65,10 +67,12 @@ def tune(
         Whether neighbours' scores are adjusted to the row. Adjusted neighbourhoods are tried in the three best spaces.
     shrinkage : bool or sequence of bool
         Whether neighbourhoods are shrunk; tried for the two best local candidates.
-    rule : {"one-standard-error", "best"}
-        "best" takes the smallest mean CRPS. "one-standard-error" takes, of all candidates whose paired difference from
-        the best is within one standard error of that difference, the simplest: no recalibration, else global, else
-        the best.
+    rule : {"two-standard-errors", "one-standard-error", "best"}
+        "best" takes the smallest mean CRPS. The others take, of all candidates whose paired difference from the best is
+        within that many standard errors of the difference, or within a five-hundredth of the best's score, the
+        simplest: no recalibration, unless a Kolmogorov-Smirnov test rejects at the 5% level that PIT values are
+        uniform; else global, if it scores better than none; else the best. Two errors, since the best of a hundred
+        candidates owes something to chance.
     threads, memory, progress
         As in :class:`LocalRecalibrator`. Beside ``memory``, one number a candidate and row is held.
 
@@ -136,7 +140,8 @@ def tune(
     shrunk = shrunk_scores(local, views, leave_one_out) if True in blends else {}
     local = {**(local if False in blends else {}), **shrunk}
     scored = {Candidate("none"): crps(dist, y), Candidate("global"): everyone, **local}
-    return conclude(list(scored), Comparison.of(np.array(list(scored.values()))), rule)
+    is_calibrated = float(kstest(z, "norm").pvalue) >= _UNIFORM_ENOUGH
+    return conclude(list(scored), Comparison.of(np.array(list(scored.values()))), rule, is_calibrated)
 
 
 def _as_spaces(spaces: Any, n: int) -> dict[str, FloatArray]:

@@ -47,9 +47,9 @@ class Tuning:
         return str(self)
 
 
-def conclude(candidates: Sequence[Candidate], comparison: Comparison, rule: Rule) -> Tuning:
+def conclude(candidates: Sequence[Candidate], comparison: Comparison, rule: Rule, is_calibrated: bool) -> Tuning:
     """Choose by the rule and put everything into a table."""
-    place, within = choose(candidates, comparison, rule)
+    place, within = choose(candidates, comparison, rule, is_calibrated)
     columns: dict[str, Any] = {
         name: [getattr(candidate, name) or "" for candidate in candidates] for name in ("kind", "space", "scaling")
     }
@@ -75,6 +75,6 @@ def _explain(candidates: Sequence[Candidate], comparison: Comparison, place: int
     if place == comparison.best:
         return f"Chose {chosen}: the best of {len(candidates)} candidates, {score}."
     return (
-        f"Chose {chosen}: the simplest of the {within} candidates within one standard error of the best ({best}, CRPS "
+        f"Chose {chosen}: the simplest of the {within} candidates as good as the best within its error ({best}, CRPS "
         f"{format_number(comparison.mean[comparison.best])}); {score}."
     )
