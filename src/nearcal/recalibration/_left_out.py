@@ -17,6 +17,7 @@ from nearcal.recalibration._shrinkage import Shrinkage, learn_shrinkage
 from nearcal.scaling import learn_scaling
 
 _FOLDS = 5
+_MOST_SHRUNK = 2000  # points whose neighbourhoods tell how much true ones vary
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,10 @@ class LeftOut:
     def shrunk(self) -> "LeftOut":
         """Return the same with shrinkage, learnt from these neighbourhoods."""
         n = len(self.calibration.z)
-        moments = np.empty((n if n > 1 else 0, 3))
+        moments = np.full((n, 3), np.nan)
         if n > 1:
-            self.gather(None, lambda sample, rows: sample.score_moments(), moments)
+            some = np.sort(np.random.default_rng(0).permutation(n)[:_MOST_SHRUNK])
+            self.of(some).gather(None, lambda sample, rows: sample.score_moments(), moments)
         result = object.__new__(LeftOut)
         vars(result).update(vars(self), shrinkage=learn_shrinkage(self.calibration.z, moments))
         return result

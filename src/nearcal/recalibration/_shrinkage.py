@@ -47,7 +47,10 @@ class Shrinkage:
 
 
 def learn_shrinkage(z: FloatArray, moments: FloatArray) -> Shrinkage:
-    """Learn from all scores and from the mean, variance and effective size of each point's neighbours, shape (n, 3)."""
+    """Learn from all scores and from the mean, variance and effective size of each point's neighbours, shape (n, 3).
+
+    Points of which nothing is known have NaN.
+    """
     mean, variance, size = moments[~np.isnan(moments).any(axis=1)].T
     variance = _unbiased(variance, size)
     center, log_spread = _overall(z)

@@ -12,7 +12,7 @@ from nearcal.tuning._candidates import Candidate, SearchSpace
 from nearcal.tuning._leave_one_out import LeaveOneOut
 
 _SPACES = 3  # in which adjusted neighbourhoods are tried
-_FINALISTS = 4  # adjusted candidates that are scored on all rows
+_FINALISTS = 3  # adjusted candidates that are scored on all rows
 _HEAT_ROWS = 1000  # on which they qualify
 _SHRUNK = 2
 
@@ -28,7 +28,7 @@ def adjusted_scores(
     """Return the scores of adjusted candidates, given those of the same neighbourhoods without adjustment.
 
     They are tried in the three best spaces, each with its best smoothing and all k that leave room for a slope. Where
-    there are more than a thousand rows, the four that do best on a thousand of them are scored on all.
+    there are more than a thousand rows, the three that do best on a thousand of them are scored on all.
     """
     leaders: dict[SearchSpace, Candidate] = {}
     for candidate in sorted(plain, key=lambda candidate: float(plain[candidate].mean())):

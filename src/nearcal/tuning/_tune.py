@@ -1,6 +1,7 @@
 """Choosing where to look for neighbours, how many to ask and how to weigh them."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from nearcal.neighbors import NeighborIndex, build_index
 from nearcal.recalibration._adjustment import ADJUSTMENTS, Adjustment
 from nearcal.recalibration._base import calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
-from nearcal.recalibration._left_out import cross_fitted_views
+from nearcal.recalibration._left_out import View, cross_fitted_views
 from nearcal.scaling import SCALINGS, Scaling, is_constant
 from nearcal.scores import crps
 from nearcal.smoothing import SMOOTHINGS, Smoothing
@@ -85,14 +86,18 @@ def tune(
     -----
     Neighbours are searched once in every scaled space, at the largest k; smaller neighbourhoods are parts of that one.
     The score of a row is that of the step rule, to rounding (to 1e-9 where quantiles have no formula) the same as
-    after fitting on the other n - 1 rows, but for some liberties: standard deviations, principal components and the
-    variances behind shrinkage are learnt once from all n rows; relevance, which looks at scores, five times, each time
-    without a fifth of the rows, which are scored in the space so learnt; in global recalibration of more than 2,001
-    rows whose distributions differ in more than location and scale, 2,000 scores at evenly spaced ranks stand for all;
-    and of moved scores of more than 100 neighbours, 100 quantiles stand for all where quantiles have no formula.
+    after fitting on the other n - 1 rows, but for some liberties:
+
+    - standard deviations, principal components and the variances behind shrinkage are learnt once, from all n rows or
+      2,000 of them;
+    - relevance, which looks at scores, is learnt five times, each time without a fifth of the rows, which are scored in
+      the space so learnt;
+    - in global recalibration of more than 2,001 rows whose distributions differ in more than location and scale, 2,000
+      scores at evenly spaced ranks stand for all;
+    - of the moved scores of more than 100 neighbours, 100 quantiles stand for all where quantiles have no formula.
 
     Candidates with adjustment or shrinkage take a sort for each row, so few are scored: of those with adjustment, where
-    there are more than 1,000 rows, the four best on 1,000 of them. The table holds what was scored on all rows.
+    there are more than 1,000 rows, the three best on 1,000 of them. The table holds what was scored on all rows.
 
     Examples
     --------
@@ -127,11 +132,14 @@ def tune(
     def build(points: FloatArray) -> NeighborIndex:
         return build_index(points, "euclidean", "auto", sizes[0] + 1)
 
-    views = {
-        search: cross_fitted_views(search.scaling, positions[search.space], search.components, z, build)
-        for search in (searches if sizes else [])
-    }
-    leave_one_out = LeaveOneOut(dist, y, z, Workers(threads, memory, progress, "tuning"))
+    def view(search: SearchSpace) -> list[View]:
+        return cross_fitted_views(search.scaling, positions[search.space], search.components, z, build)
+
+    workers = Workers(threads, memory, progress, "tuning")
+    searches = searches if sizes else []
+    with ThreadPoolExecutor(workers.count()) as pool:
+        views = dict(zip(searches, pool.map(view, searches), strict=True))
+    leave_one_out = LeaveOneOut(dist, y, z, workers)
     everyone, plain = leave_one_out.crps(list(views.values()), sizes, kernels)
     names = [candidate for search in views for candidate in search.candidates(sizes, kernels)]
     local: Scores = dict(zip(names, plain.reshape(-1, len(y)), strict=True))
