@@ -220,7 +220,7 @@ def test_layers_can_be_joined(data):
         joined.base(new), joined.represent(new)
     )
     np.testing.assert_array_equal(joined.predict(new).median(), expected.median())
-    assert joined.adjustment == "auto"
+    assert (joined.adjustment, joined.shrinkage) == ("none", False)
 
 
 def test_all_layers_are_tried_alone_and_joined(calibrated):

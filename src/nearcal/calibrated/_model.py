@@ -56,32 +56,36 @@ class CalibratedModel:
     @property
     def k(self) -> int | None:
         """The number of neighbours, None if that is not a setting of the recalibrator."""
-        return getattr(self.recalibrator, "k", None)
+        return self._setting("k")
 
     @property
     def smoothing(self) -> Smoothing | None:
         """The smoothing kernel, None if that is not a setting of the recalibrator."""
-        return getattr(self.recalibrator, "smoothing", None)
+        return self._setting("smoothing")
 
     @property
     def scaling(self) -> Scaling | None:
         """The scaling of the space, None if that is not a setting of the recalibrator."""
-        return getattr(self.recalibrator, "scaling", None)
+        return self._setting("scaling")
 
     @property
     def adjustment(self) -> Adjustment | None:
         """The adjustment of neighbours' scores, None if that is not a setting of the recalibrator."""
-        return getattr(self.recalibrator, "adjustment", None)
+        return self._setting("adjustment")
 
     @property
     def shrinkage(self) -> bool | None:
         """Whether neighbourhoods are shrunk, None if that is not a setting of the recalibrator."""
-        return getattr(self.recalibrator, "shrinkage", None)
+        return self._setting("shrinkage")
 
     @property
     def components(self) -> int | None:
         """The number of principal components kept, None for all."""
-        return getattr(self.recalibrator, "components", None)
+        return self._setting("components")
+
+    def _setting(self, name: str) -> Any:
+        settings = getattr(self.recalibrator, "settings_", self.recalibrator)
+        return getattr(settings, name, None)
 
     def predict(self, X: Any) -> Distribution:
         """Return the recalibrated predictive distributions of n inputs.

@@ -14,6 +14,7 @@ from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
 from nearcal.scores._quadrature import integrate
 
 _PANELS = 2**16  # pieces of quantile functions integrated together, to bound memory
+_ROUNDING = 1e-14  # of a response: what integrals of differences from it cannot be better than
 _MANY_KNOTS = 100  # then the pieces between them are short, and few nodes on each suffice
 
 
@@ -89,8 +90,10 @@ def _integrate_pieces(base: Distribution, curve: Interpolated, y: FloatArray, z:
     piece = np.arange(panels) - ~is_below
     intercepts, slopes = curve.lines()
     anchor, slope = (np.take_along_axis(table, piece, axis=1).ravel() for table in (intercepts, slopes))
-    quartiles = base._from_z(curve.from_z(np.tile([-0.7, 0.0, 0.7], (n, 1))))
-    tolerance = np.repeat(RELATIVE_TOLERANCE * np.abs(quartiles - y[:, np.newaxis]).mean(axis=1), panels)
+    quantiles = base._from_z(curve.from_z(np.tile([-2.5, -0.7, 0.0, 0.7, 2.5], (n, 1))))
+    typical = np.abs(quantiles - y[:, np.newaxis]).mean(axis=1)
+    # where an atom lies at y, distances are nothing but rounding: halving panels would never end
+    tolerance = np.repeat(RELATIVE_TOLERANCE * typical + _ROUNDING * np.abs(y), panels)
     order = 3 if s > _MANY_KNOTS else 10
     found = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)
     return found.reshape(n, panels).sum(axis=1)
