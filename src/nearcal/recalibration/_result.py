@@ -59,10 +59,11 @@ class WeightedSample(NamedTuple):
 class Recalibrated(Distribution):
     """Recalibrated predictive distributions, made by ``recalibrate``.
 
-    Row j is the weighted sample {F_j⁻¹(Φ(z_i)), w_ij} over the calibration points i near it. Nothing is computed
-    before it is asked for, and then in chunks of rows: no array of rows × neighbours is ever held for all rows. The
-    neighbourhoods of earlier questions are kept while they fit in the memory budget. To get several statistics of many
-    rows in one pass use :meth:`summary`.
+    Row j is the weighted sample {F_j⁻¹(Φ(z_i)), w_ij} over the calibration points i near it; with adjustment or
+    shrinkage (see :class:`LocalRecalibrator`) z_i are the scores as moved for that row, in all that follows. Nothing is
+    computed before it is asked for, and then in chunks of rows: no array of rows × neighbours is ever held for all
+    rows. The neighbourhoods of earlier questions are kept while they fit in the memory budget. To get several
+    statistics of many rows in one pass use :meth:`summary`.
 
     - ``mean``, ``var``: moments of the weighted sample, Σ w y and Σ w (y - mean)².
     - ``ppf``, ``interval``, ``cdf``, ``sf``, ``sample``: by the rule chosen in the recalibrator.

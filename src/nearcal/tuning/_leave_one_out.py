@@ -17,7 +17,7 @@ from nearcal.smoothing import Smoothing, smoothing_code
 from nearcal.tuning._candidates import Candidate
 from nearcal.tuning._row_values import RowValues, row_values
 
-_MOST_COSTLY = 100  # quantiles that stand for a moved sample, where each takes a search
+_MOST_COSTLY = 50  # quantiles that stand for a moved sample, where each takes a search
 _MOST_GLOBAL = 2000  # scores that stand for all others, where quantiles differ in shape from row to row
 
 

@@ -94,7 +94,7 @@ def tune(
       the space so learnt;
     - in global recalibration of more than 2,001 rows whose distributions differ in more than location and scale, 2,000
       scores at evenly spaced ranks stand for all;
-    - of the moved scores of more than 100 neighbours, 100 quantiles stand for all where quantiles have no formula.
+    - of the moved scores of more than 50 neighbours, 50 quantiles stand for all where quantiles have no formula.
 
     Candidates with adjustment or shrinkage take a sort for each row, so few are scored: of those with adjustment, where
     there are more than 1,000 rows, the three best on 1,000 of them. The table holds what was scored on all rows.
