@@ -5,8 +5,8 @@
 FOLDER holds the sets as NAME.npz with arrays X (n, d) and y (n,); diamonds come with the package and the paper's
 simulation is drawn. Splits are 60% to train, 20% to calibrate, 20% to judge, at most 10,000, 2,000 and 2,000 rows.
 Base models are those of base_models.py. Every finished (set, base model, seed) is kept in results/sharper.jsonl
-(results/sharper_from_SEED.jsonl for other first seeds) and not run again; the tables, in results/sharper.md and .json,
-are of what is finished. --table runs nothing. All eleven sets take a few hours on two cores.
+(results/sharper_from_SEED.jsonl for other first seeds) and not run again; results/sharper.md and .json are of what is
+finished, and what the latter holds is not run again either. --table runs nothing. All eleven sets take a few hours on two cores.
 
 Methods: the base model; global recalibration; isotonic; the paper's local recalibration with layer and k tuned; the
 same with polish (and the quantile rule that goes with it), with relevance scaling (and the joined space), with
@@ -119,7 +119,10 @@ def main():
     arguments = parser.parse_args()
     name = f"sharper_from_{arguments.first_seed}" if arguments.first_seed else "sharper"
     arguments.output.mkdir(exist_ok=True)
-    kept = arguments.output / f"{name}.jsonl"
+    kept, tables = arguments.output / f"{name}.jsonl", arguments.output / f"{name}.json"
+    if tables.exists() and not kept.exists():
+        rows = json.loads(tables.read_text())["rows"]
+        kept.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     finished = {(row["set"], row["base"], row["seed"]) for row in rows}
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
@@ -136,7 +139,7 @@ def main():
     packages = ("nearcal", "numpy", "scipy", "numba", "scikit-learn", "lightgbm", "torch")
     versions = {"python": platform.python_version(), **{package: version(package) for package in packages}}
     table = as_markdown(rows)
-    (arguments.output / f"{name}.json").write_text(json.dumps({"versions": versions, "rows": rows}, indent=1) + "\n")
+    tables.write_text(json.dumps({"versions": versions, "rows": rows}, indent=1, ensure_ascii=False) + "\n")
     (arguments.output / f"{name}.md").write_text(table)
     print(table)
 
