@@ -5,8 +5,8 @@
 FOLDER holds the sets as NAME.npz with arrays X (n, d) and y (n,); diamonds come with the package and the paper's
 simulation is drawn. Splits are 60% to train, 20% to calibrate, 20% to judge, at most 10,000, 2,000 and 2,000 rows.
 Base models are those of base_models.py. Every finished (set, base model, seed) is kept in results/sharper.jsonl
-(results/sharper_from_SEED.jsonl for other first seeds) and not run again; results/sharper.md and .json are of what is
-finished, and what the latter holds is not run again either. --table runs nothing. All eleven sets take a few hours on two cores.
+(results/sharper_from_SEED.jsonl for other first seeds); results/sharper.md and .json are of what is finished. What
+either holds is not run again. --table runs nothing. All eleven sets take a few hours on two cores.
 
 Methods: the base model; global recalibration; isotonic; the paper's local recalibration with layer and k tuned; the
 same with polish (and the quantile rule that goes with it), with relevance scaling (and the joined space), with
