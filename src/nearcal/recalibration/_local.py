@@ -179,8 +179,8 @@ class LocalRecalibrator(Recalibrator):
     >>> tuned = nc.LocalRecalibrator().fit(nc.Normal(10 + 5 * x[:2000], 12.0), y[:2000], x[:2000])
     >>> tuned.settings_.kind
     'local'
-    >>> tuned.recalibrate(nc.Normal([25.0, 105.0], 12.0), [3.0, 19.0]).std().round()
-    array([ 3., 19.])
+    >>> bool(tuned.tuning_.table["crps"].min() < tuned.tuning_.table["crps"][0])  # the first is no recalibration
+    True
     """
 
     calibration_: Calibration
