@@ -1,4 +1,4 @@
-"""Time to tune: 5 spaces, 6 values of k, 2 smoothings, at 10,000 calibration points.
+"""Time to tune: 5 spaces, 6 values of k, 2 smoothings, at 10,000 calibration points, and all that is tuned by default.
 
     python benchmarks/tuning.py [--quick]
 
@@ -45,13 +45,14 @@ def main():
     for name, dist in bases(spaces["width 8"][:, 0], rng).items():
         y = dist.from_z(rng.normal(size=n) * (1 + 0.5 * np.tanh(spaces["width 8"][:, 0])))
         few = slice(0, 2500)
-        options = {"k": k, "smoothings": SMOOTHINGS, "scalings": "standard"}
-        nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, **options)
-        start, start_work = time.perf_counter(), time.process_time()
-        tuning = nc.tune(dist, y, spaces, **options)
-        elapsed, work = time.perf_counter() - start, time.process_time() - start_work
-        seconds[name] = {"elapsed": elapsed, "of processors": work}
-        print(f"{name:25} {elapsed:6.1f} s, {work:6.1f} s of processors  {tuning.reason}", flush=True)
+        plain = {"k": k, "smoothings": SMOOTHINGS, "scalings": "standard", "adjustments": "none", "shrinkage": False}
+        for what, options in {name: plain, **({"Normal, by default": {}} if name == "Normal" else {})}.items():
+            nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, **options)
+            start, start_work = time.perf_counter(), time.process_time()
+            tuning = nc.tune(dist, y, spaces, **options)
+            elapsed, work = time.perf_counter() - start, time.process_time() - start_work
+            seconds[what] = {"elapsed": elapsed, "of processors": work}
+            print(f"{what:25} {elapsed:6.1f} s, {work:6.1f} s of processors  {tuning.reason}", flush=True)
     if not quick:
         save("tuning", {"n_cal": n, "widths": WIDTHS, "k": K, "smoothings": SMOOTHINGS, "seconds": seconds})
 

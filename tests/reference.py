@@ -55,3 +55,60 @@ def sample_crps(values, weights, y):
     """CRPS of a weighted sample: Σ w |v - y| - ½ ΣΣ w w' |v - v'|."""
     spread = np.abs(values[:, np.newaxis] - values)
     return (weights * np.abs(values - y)).sum() - weights @ spread @ weights / 2
+
+
+def local_linear(points, query, weights, scores, ridge):
+    """Scores of a neighbourhood moved to the query by weighted least squares, as the adjustment is documented."""
+    d = points.shape[1]
+    mean = weights @ scores
+    x = points - weights @ points
+    covariance = x.T @ (weights[:, np.newaxis] * x)
+    penalty = np.sqrt(ridge * np.trace(covariance) / d) * np.eye(d)
+    root = np.sqrt(weights)
+    rows = np.vstack([root[:, np.newaxis] * x, penalty])
+    slope = np.linalg.lstsq(rows, np.append(root * (scores - mean), np.zeros(d)), rcond=None)[0]
+    fit = x @ slope
+    leverage = weights * np.einsum("na,ab,nb->n", x, np.linalg.pinv(rows.T @ rows), x)
+    rest = (weights * (scores - mean - fit) ** 2).sum()
+    explained = (weights * (scores - mean) ** 2).sum() - rest
+    extra, freedom = weights @ leverage, 1 - weights @ weights - weights @ leverage
+    share = max(1 - rest / freedom * extra / explained, 0.0) if freedom > 0 and explained > 0 else 0.0
+    if share == 0:
+        return scores
+    counts = weights > 0
+    move = np.clip((query - weights @ points) @ slope, fit[counts].min(), fit[counts].max())
+    correction = np.minimum((1 - weights) / np.maximum(1 - weights - share * leverage, 1e-300), 3.0)
+    return mean + share * move + correction * (scores - mean - share * fit)
+
+
+def tree_relevance(columns, targets, growing, judging, draws, least):
+    """What the splits of one tree explain, column by column; nodes are split in the order left side first."""
+    relevance = np.zeros(len(columns))
+    waiting, draws = [(growing, judging)], list(draws)
+    while waiting and draws:
+        grown, judged = waiting.pop()
+        best, split = 0.0, None
+        for place, level in draws.pop(0):
+            column = columns[int(place * len(columns))]
+            threshold = column[grown].min() + level * np.ptp(column[grown])
+            below = column[grown] <= threshold
+            if min(below.sum(), (~below).sum()) < least:
+                continue
+            gain = below.sum() * (~below).sum() * (_shift(targets[grown], below) ** 2).sum()
+            if gain > best:
+                best, split = gain, (int(place * len(columns)), threshold)
+        if split is None:
+            continue
+        below, below_judged = columns[split[0]][grown] <= split[1], columns[split[0]][judged] <= split[1]
+        if below_judged.all() or not below_judged.any():
+            continue
+        size = below_judged.sum() * (~below_judged).sum() / len(judged)
+        relevance[split[0]] += size * _shift(targets[grown], below) @ _shift(targets[judged], below_judged)
+        for side, side_judged in ((~below, ~below_judged), (below, below_judged)):
+            if side.sum() >= 2 * least:
+                waiting.append((grown[side], judged[side_judged]))
+    return relevance
+
+
+def _shift(targets, below):
+    return targets[below].mean(axis=0) - targets[~below].mean(axis=0)

@@ -259,7 +259,7 @@ def test_wrong_levels_of_a_summary(out):
 
 NUMBER = "must be a finite number"
 WRONG_OPTIONS = {
-    "neither": ({}, "give exactly one of k and radius, got k=None and radius=None"),
+    "neither": ({"k": None}, "give exactly one of k and radius, got k=None and radius=None"),
     "both": ({"k": 5, "radius": 1.0}, "give exactly one of k and radius, got k=5 and radius=1.0"),
     "k 0": ({"k": 0}, "k must be a whole number >= 1, got 0"),
     "k -1": ({"k": -1}, "k must be a whole number >= 1, got -1"),

@@ -27,6 +27,7 @@ def test_all_names_what_is_visible():
         "neighbors",
         "persistence",
         "recalibration",
+        "relevance",
         "reporting",
         "scaling",
         "smoothing",

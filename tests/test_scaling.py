@@ -9,6 +9,7 @@ from nearcal.scaling import learn_scaling
 RNG = np.random.default_rng(0)
 SPACE = RNG.normal(size=(200, 6)) @ RNG.normal(size=(6, 6)) + 3.0
 NEW = RNG.normal(size=(9, 6)) + 3.0
+Z = RNG.normal(size=200)
 
 
 def distances(a, b):
@@ -23,33 +24,38 @@ def test_distances_are_those_of_sklearns_components(scaling, components):
     steps = preprocessing.StandardScaler(with_std=scaling != "none").fit(SPACE)
     pca = decomposition.PCA(components, whiten=scaling == "whiten").fit(steps.transform(SPACE))
     cal, new = (pca.transform(steps.transform(points)) for points in (SPACE, NEW))
-    space_map = learn_scaling(scaling, SPACE, components)
+    space_map = learn_scaling(scaling, SPACE, components, Z)
     # sklearn's unit is the deviation with n - 1
     unit = np.sqrt(200 / 199) if scaling == "whiten" else 1.0
     np.testing.assert_allclose(distances(space_map(NEW), space_map(SPACE)), unit * distances(new, cal), rtol=1e-10)
 
 
 def test_all_components_keep_distances_and_more_than_all_are_all():
-    plain = learn_scaling("standard", SPACE)
+    plain = learn_scaling("standard", SPACE, None, Z)
     for components in (6, 50):
-        rotated = learn_scaling("standard", SPACE, components)
+        rotated = learn_scaling("standard", SPACE, components, Z)
         expected = distances(plain(NEW), plain(SPACE))
         np.testing.assert_allclose(distances(rotated(NEW), rotated(SPACE)), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("scaling", ["none", "standard", "whiten"])
 def test_signs_do_not_depend_on_the_order_of_rows(scaling):
-    one = learn_scaling(scaling, SPACE, 3)(NEW)
-    other = learn_scaling(scaling, SPACE[::-1], 3)(NEW)
+    one = learn_scaling(scaling, SPACE, 3, Z)(NEW)
+    other = learn_scaling(scaling, SPACE[::-1], 3, Z[::-1])(NEW)
     np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
 
 
 def test_recalibrators_take_components():
     y = RNG.normal(size=200)
     dist, new = nc.Normal(np.zeros(200), 1.0), nc.Normal(np.zeros(9), 1.0)
-    reduced = learn_scaling("standard", SPACE, 2)
+    reduced = learn_scaling("standard", SPACE, 2, Z)
     expected = nc.LocalRecalibrator(k=20).fit(dist, y, reduced(SPACE)).recalibrate(new, reduced(NEW))
     out = nc.LocalRecalibrator(k=20, scaling="standard", components=2).fit(dist, y, SPACE).recalibrate(new, NEW)
     np.testing.assert_allclose(out.mean(), expected.mean(), rtol=1e-12)
     with pytest.raises(nc.InvalidParameterError, match="components must be a whole number >= 1, got 0"):
         nc.LocalRecalibrator(k=20, components=0).fit(dist, y, SPACE)
+
+
+def test_relevance_needs_scores():
+    with pytest.raises(nc.InvalidParameterError, match="learnt from the scores"):
+        learn_scaling("relevance", SPACE)

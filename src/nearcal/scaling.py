@@ -1,4 +1,4 @@
-"""Scaling of the space before distances are taken: none, standard deviations, or whitening; principal components."""
+"""Scaling of the space before distances are taken: none, standard deviations, whitening, relevance; components."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, check_choice
-from nearcal._errors import InvalidInputError
+from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal.relevance import learn_relevance
 
-Scaling = Literal["none", "standard", "whiten"]
+Scaling = Literal["none", "standard", "whiten", "relevance"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 
 _LARGEST = 1e150  # squared distances must not overflow
@@ -36,12 +37,15 @@ class SpaceMap:
         return np.ascontiguousarray(scaled)
 
 
-def learn_scaling(scaling: str, space: FloatArray, components: int | None = None) -> SpaceMap:
-    """Learn the map from calibration positions of shape (n, d).
+def learn_scaling(
+    scaling: str, space: FloatArray, components: int | None = None, z: FloatArray | None = None
+) -> SpaceMap:
+    """Learn the map from calibration positions of shape (n, d) and, for relevance, their normal scores.
 
     "standard" divides every column by its standard deviation; a constant column is left as it is. "whiten" rotates
     to principal components and divides each by its standard deviation (Mahalanobis distance); directions in which
-    the calibration set does not vary are dropped.
+    the calibration set does not vary are dropped. "relevance" multiplies standardised columns by the square root of
+    what each tells about the scores, see :mod:`nearcal.relevance`; a column that tells nothing is left out.
 
     ``components`` keeps that many principal components of the scaled space, the widest; of a whitened space, whose
     directions are all equally wide, those that were widest before. Asked for more than there are, it keeps all.
@@ -54,10 +58,22 @@ def learn_scaling(scaling: str, space: FloatArray, components: int | None = None
         matrix = _inverse_deviation(space)
     elif scaling == "whiten":
         matrix = _whitening(space, center)[:, :components]
+    elif scaling == "relevance":
+        if z is None:
+            raise InvalidParameterError(
+                'scaling="relevance" is learnt from the scores of a calibration set, which recalibration has and this '
+                'function has not; use scaling="standard"'
+            )
+        matrix = _relevant(space, center, z)
     if components is not None and scaling != "whiten":
         units = np.ones(space.shape[1]) if matrix is None else matrix
-        matrix = units[:, np.newaxis] * _principal_axes((space - center) * units)[0][:, :components]
+        matrix = units[:, np.newaxis] * principal_axes((space - center) * units)[0][:, :components]
     return SpaceMap(center, matrix, "space_new")
+
+
+def _relevant(space: FloatArray, center: FloatArray, z: FloatArray) -> FloatArray:
+    units = _inverse_deviation(space)
+    return units * np.sqrt(learn_relevance((space - center) * units, z))
 
 
 def _inverse_deviation(space: FloatArray) -> FloatArray:
@@ -73,7 +89,7 @@ def is_constant(space: FloatArray) -> NDArray[np.bool_]:
 def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
     moved = np.where(is_constant(space), 0.0, space - center)
     units = _inverse_deviation(moved)  # first to common units, so that small columns are not taken for rounding
-    axes, deviation = _principal_axes(moved * units)
+    axes, deviation = principal_axes(moved * units)
     kept = deviation > deviation.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
     if not kept.any():
         raise InvalidInputError(
@@ -82,7 +98,7 @@ def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
     return units[:, np.newaxis] * axes[:, kept] / deviation[kept]
 
 
-def _principal_axes(moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+def principal_axes(moved: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the principal axes of centred positions as columns, widest first, and the deviation along each."""
     _, singular, rows = np.linalg.svd(moved, full_matrices=False)
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, np.newaxis], axis=1)

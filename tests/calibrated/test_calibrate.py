@@ -54,8 +54,8 @@ def calibrated(data):
 def test_it_tunes_prepares_and_passes_the_inputs_once(data, calibrated):
     assert calibrated.model.spread == pytest.approx(np.std(data[1] - data[0][:, 0]))
     assert calibrated.model.passes == [("input", "hidden")]
-    assert calibrated.layer == "hidden"
-    assert calibrated.tuning.chosen.space == "hidden"
+    assert calibrated.layer in ("hidden", "input + hidden")  # relevance finds the column in both
+    assert calibrated.tuning.chosen.space == calibrated.layer
     assert calibrated.reason == calibrated.tuning.reason
     chosen = calibrated.tuning.chosen
     assert (calibrated.k, calibrated.smoothing) == (chosen.k, chosen.smoothing)
@@ -67,14 +67,13 @@ def test_predictions_are_those_of_the_parts(data, calibrated):
     base = calibrated.base(new)
     local = calibrated.tuning.recalibrator(quantile_rule="predictive", polish=True)
     model = calibrated.model
-    expected = local.fit(model.distribution(data[0]), data[1], np.tanh(data[0][:, [1]])).recalibrate(
-        base, np.tanh(new[:, [1]])
-    )
+    cal, where = calibrated.represent(data[0]), calibrated.represent(new)
+    expected = local.fit(model.distribution(data[0]), data[1], cal).recalibrate(base, where)
     out = calibrated.predict(new)
     assert isinstance(out, nc.Recalibrated)
     np.testing.assert_array_equal(out.mean(), expected.mean())
     np.testing.assert_array_equal(out.ppf([0.1, 0.9]), expected.ppf([0.1, 0.9]))
-    np.testing.assert_array_equal(calibrated.represent(new), np.tanh(new[:, [1]]))
+    np.testing.assert_array_equal(where[:, -1], np.tanh(new[:, 1]))
     np.testing.assert_array_equal(base.mean(), new[:, 0])
 
 
@@ -102,8 +101,9 @@ def test_all_settings_given_leave_nothing_to_tune(data):
 
 def test_what_is_given_narrows_the_choice(data):
     narrowed = nc.calibrate(
-        TwoLayers(), *data, layer=["input"], k=(20, 60), smoothing="biweight", scaling="none", components=(None, 1)
-    )
+        TwoLayers(), *data, layer=["input"], k=(20, 60), smoothing="biweight", scaling="none", components=(None, 1),
+        adjustment="none", shrinkage=False,
+    )  # fmt: skip
     local = [row for row in narrowed.tuning.table if row["kind"] == "local"]
     assert {row["space"] for row in local} == {"input"}
     assert {row["k"] for row in local} == {20.0, 60.0}
@@ -143,7 +143,7 @@ def test_reliability_flags_strangers(data, calibrated):
 def test_it_says_what_was_used_and_why(calibrated):
     text = repr(calibrated)
     assert "TwoLayers()" in text
-    assert "layer 'hidden'" in text
+    assert f"layer {calibrated.layer!r}" in text
     assert f"k={calibrated.k}" in text
     assert calibrated.reason in text
 
@@ -206,3 +206,33 @@ def test_a_given_recalibrator_stays_as_it_was(data):
 def test_rules_are_checked_whatever_tuning_would_choose(data, options, message):
     with pytest.raises(nc.InvalidParameterError, match=message):
         nc.calibrate(TwoLayers(), *data, **options)
+
+
+def test_layers_can_be_joined(data):
+    joined = nc.calibrate(
+        TwoLayers(), *data, layer="input + hidden", k=30, smoothing="uniform", scaling="none", components=None
+    )
+    new = data[0][:5]
+    np.testing.assert_array_equal(joined.represent(new), np.column_stack([new, np.tanh(new[:, 1])]))
+    local = nc.LocalRecalibrator(k=30, smoothing="uniform", quantile_rule="predictive", polish=True)
+    cal = np.column_stack([data[0], np.tanh(data[0][:, 1])])
+    expected = local.fit(joined.model.distribution(data[0]), data[1], cal).recalibrate(
+        joined.base(new), joined.represent(new)
+    )
+    np.testing.assert_array_equal(joined.predict(new).median(), expected.median())
+    assert (joined.adjustment, joined.shrinkage) == ("none", False)
+
+
+def test_all_layers_are_tried_alone_and_joined(calibrated):
+    assert set(calibrated.tuning.table["space"]) == {"", "input", "hidden", "input + hidden"}
+    assert calibrated.adjustment == calibrated.tuning.chosen.adjustment
+    assert calibrated.shrinkage == calibrated.tuning.chosen.shrinkage
+
+
+def test_adjustment_and_shrinkage_can_be_given(data):
+    given = nc.calibrate(
+        TwoLayers(), data[0][:200], data[1][:200], layer="input", k=(50, 100), adjustment="linear", shrinkage=False
+    )
+    local = given.tuning.table["kind"] == "local"
+    assert set(given.tuning.table["adjustment"][local]) == {"linear"}
+    assert not given.tuning.table["shrinkage"].any()

@@ -35,6 +35,18 @@ CASES = {
     "polished, radius": local(2, radius=3.0, polish=True, quantile_rule="interpolated"),
     "standard scaling": local(3, k=50, scaling="standard"),
     "whitening": local(7, k=50, scaling="whiten"),
+    "relevance": local(5, k=50, scaling="relevance"),
+    "adjusted": local(3, k=50, adjustment="linear"),
+    "adjusted, few dimensions, polished": local(
+        7, k=30, adjustment="linear", scaling="relevance", polish=True, quantile_rule="predictive"
+    ),
+    "shrunk": local(3, k=20, shrinkage=True),
+    "tuned": local(3, 120),
+    "tuned to nothing": lambda: nc.LocalRecalibrator().fit(
+        nc.Normal(np.zeros(200), 1.0),
+        np.random.default_rng(0).normal(size=200),
+        np.random.default_rng(1).normal(size=(200, 3)),
+    ),
     "radius, thin rows": local(3, radius=0.5, min_neighbors=20, thin="base"),
     "all options": local(
         2, k=np.int64(40), smoothing="gaussian", eps=0.1, quantile_rule="interpolated", memory=2**25, threads=1

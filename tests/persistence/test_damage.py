@@ -84,7 +84,7 @@ def test_messages_say_what_is_wrong(saved):
         "no format": (intact.replace(b'format":"1"', b'format":"x"'), "its header is not that of any known format"),
         "cut": (intact[:-1], "is damaged: it has"),
         "cut in the header": (intact[:300], "is damaged: its end is missing; restore it from a copy, or fit and save"),
-        "header": (intact.replace(b"epanechnikov", b"epanechnikow"), "its header does not match its checksum"),
+        "header": (intact.replace(b"euclidean", b"euclidian"), "its header does not match its checksum"),
         "arrays": (intact[:-1] + b"\xff", "its arrays do not match their checksum"),
     }.values():
         saved.write_bytes(change)

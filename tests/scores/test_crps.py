@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
+from tests import reference
 
 import nearcal as nc
 from nearcal.scores._crps_rows import crps_rows
@@ -267,3 +268,17 @@ def test_mapped_distributions(base, method):
     error = y[:5, np.newaxis] - out[:5].ppf(p)
     expected = 2 * np.maximum(p * error, (p - 1) * error).mean(axis=1)
     np.testing.assert_allclose(score[:5], expected, rtol=2e-3)
+
+
+def test_atoms_at_the_response_do_not_halve_panels_for_ever():
+    """Most quantiles of these rows are the response itself: all distances are rounding."""
+    rng = np.random.default_rng(0)
+    n = 60
+    values = np.sort(rng.integers(4, 7, size=(n, 7)), axis=1) / 3
+    dist = nc.Quantiles([0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95], values)
+    y = values[np.arange(n), rng.integers(0, 7, size=n)]
+    rc = nc.LocalRecalibrator(k=20, quantile_rule="predictive").fit(dist, y, rng.normal(size=(n, 2)))
+    out = rc.recalibrate(dist[:12], rng.normal(size=(12, 2)))
+    quantiles = out.ppf((np.arange(2000) + 0.5) / 2000)
+    expected = [reference.sample_crps(row, np.full(2000, 1 / 2000), at) for row, at in zip(quantiles, y, strict=False)]
+    np.testing.assert_allclose(nc.scores.crps(out, y[:12]), expected, rtol=2e-2, atol=1e-3)

@@ -5,7 +5,9 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
+from nearcal.neighbors import build_index
 from nearcal.recalibration._chunks import Workers
+from nearcal.recalibration._left_out import View
 from nearcal.tuning import _leave_one_out
 from nearcal.tuning._leave_one_out import LeaveOneOut
 
@@ -44,7 +46,9 @@ def calibration_set(family="Normal", n=N, d=3):
 
 
 def local_crps(dist, y, spaces, k, smoothings=("epanechnikov",), **options):
-    return LeaveOneOut(dist, y, dist.z(y), Workers(**options)).crps(spaces, k, smoothings)[1]
+    rows = np.arange(len(y))
+    searches = [[View(space, build_index(space, "euclidean", "auto", k[0] + 1), rows)] for space in spaces]
+    return LeaveOneOut(dist, y, dist.z(y), Workers(**options)).crps(searches, k, smoothings)[1]
 
 
 def global_crps(dist, y):
@@ -127,3 +131,45 @@ def test_global_scores_keep_their_digits_with_an_outlier_and_far_from_zero():
     dist = nc.Normal(np.full(50, 1e6), 1.0)
     expected = refitted(dist, y, np.zeros((50, 1)), nc.GlobalRecalibrator())
     np.testing.assert_allclose(global_crps(dist, y), expected, rtol=1e-10)
+
+
+def views(space, k, n=N):
+    return [View(space, build_index(space, "euclidean", "auto", k + 1), np.arange(n))]
+
+
+@pytest.mark.parametrize("family", ["Normal", "Gamma", "LogNormal, several sigmas", "Samples"])
+def test_adjusted_scores_equal_refitting_without_the_row(family):
+    dist, y, space = calibration_set(family)
+    loo = LeaveOneOut(dist, y, dist.z(y), Workers())
+    candidate = nc.Candidate("local", "space", "none", None, 22, "epanechnikov", "linear")
+    found = loo.moved_crps(views(space, 22), candidate, np.arange(N))
+    # the widest components of all points, since those of the others differ a little: none are needed here
+    expected = refitted(dist, y, space, nc.LocalRecalibrator(22, adjustment="linear"))
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_shrunk_scores_equal_the_rule_applied_to_the_others():
+    dist, y, space = calibration_set()
+    loo = LeaveOneOut(dist, y, dist.z(y), Workers())
+    candidate = nc.Candidate("local", "space", "none", None, 12, "uniform", "none", shrinkage=True)
+    rows = np.array([3, 11, 20])
+    found = loo.moved_crps(views(space, 12), candidate, rows)
+    assert np.isnan(found).sum() == N - 3
+    learnt = nc.LocalRecalibrator(12, smoothing="uniform", shrinkage=True).fit(dist, y, space).shrinkage_
+    for row in rows:
+        others = np.arange(N) != row
+        rc = nc.LocalRecalibrator(12, smoothing="uniform", shrinkage=True).fit(dist[others], y[others], space[others])
+        rc.shrinkage_ = learnt  # the variances are learnt from all rows
+        expected = nc.scores.crps(rc.recalibrate(dist[row], space[[row]]), y[[row]])
+        np.testing.assert_allclose(found[row], expected, rtol=1e-8)
+
+
+def test_quantiles_stand_for_costly_samples(monkeypatch):
+    dist, y, space = calibration_set("Gamma, several shapes", n=150)
+    loo = LeaveOneOut(dist, y, dist.z(y), Workers())
+    candidate = nc.Candidate("local", "space", "none", None, 120, "epanechnikov", "linear")
+    some = loo.moved_crps(views(space, 120, 150), candidate, np.arange(150))
+    monkeypatch.setattr(_leave_one_out, "_MOST_COSTLY", 1000)
+    every = loo.moved_crps(views(space, 120, 150), candidate, np.arange(150))
+    assert not np.array_equal(some, every)
+    np.testing.assert_allclose(some.mean(), every.mean(), rtol=2e-3)

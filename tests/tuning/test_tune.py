@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import nearcal as nc
+from nearcal.scaling import learn_scaling
 from nearcal.tuning._choice import Comparison, choose
+
+PLAIN = {"adjustments": "none", "shrinkage": False}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,7 @@ def test_the_table_holds_what_refitting_gives(problem):
     dist, y, spaces = problem
     few = slice(0, 40)
     space = spaces["both"][few]
-    table = nc.tune(dist[few], y[few], space, k=[5, 20], smoothings="triangular", scalings="none").table
+    table = nc.tune(dist[few], y[few], space, k=[5, 20], smoothings="triangular", scalings="none", **PLAIN).table
     assert len(table) == 4
     for row in table:
         scores = []
@@ -112,13 +115,13 @@ def test_neighbourhoods_larger_than_the_set_are_left_out():
     table = nc.tune(dist, y, x, k=(3, 11, 12, 500)).table
     assert set(table["k"][~np.isnan(table["k"])]) == {3.0, 11.0}
     assert nc.tune(dist[:9], y[:9], x[:9]).table["kind"].tolist() == ["none", "global"]  # the usual k begin at 10
-    assert len(nc.tune(dist[:2], y[:2], x[:2], k=1, scalings="none").table) == 4
+    assert len(nc.tune(dist[:2], y[:2], x[:2], k=1, scalings="none", **PLAIN).table) == 4
 
 
 def test_components_are_offered_where_a_space_is_wider(problem):
     dist, y, spaces = problem
     wide = {"wide": np.hstack([spaces["both"], 0.1 * np.random.default_rng(0).normal(size=(1500, 8))]), **spaces}
-    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2, 20)).table
+    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2, 20), **PLAIN).table
     offered = {(row["space"], row["components"]) for row in table if row["components"] == row["components"]}
     assert offered == {("wide", 2.0)}
 
@@ -127,7 +130,7 @@ def test_the_first_components_of_a_space_with_two_wide_directions_do_as_well_as_
     dist, y, spaces = problem
     noise = 0.01 * np.random.default_rng(0).normal(size=(1500, 8))
     wide = {"two": spaces["both"], "ten": np.hstack([spaces["both"], noise])}
-    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2)).table
+    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2), **PLAIN).table
     two, _, reduced = table["crps"][2:]
     assert reduced == pytest.approx(two, rel=1e-3)
 
@@ -136,10 +139,10 @@ def test_whitening_is_left_out_where_it_is_impossible_or_standard_scaling():
     rng = np.random.default_rng(0)
     spaces = {"line": rng.normal(size=30), "dead": np.full((30, 4), 0.1), "plane": rng.normal(size=(30, 2))}
     dist, y = nc.Normal(np.zeros(30), 1.0), rng.normal(size=30)
-    table = nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings=("standard", "whiten")).table
+    table = nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings=("standard", "whiten"), **PLAIN).table
     tried = list(zip(table["space"].tolist(), table["scaling"].tolist(), strict=True))[2:]
     assert tried == [("line", "standard"), ("dead", "standard"), ("plane", "standard"), ("plane", "whiten")]
-    assert len(nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings="whiten").table) == 4
+    assert len(nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings="whiten", **PLAIN).table) == 4
 
 
 def test_it_prints_the_ten_best_and_the_reason(problem):
@@ -193,7 +196,7 @@ def test_one_row_cannot_be_left_out():
 def test_more_components_than_columns_are_all():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(100, 3)), rng.normal(size=100)
-    table = nc.tune(nc.Normal(np.zeros(100), 1.0), y, x, k=10, components=(2, 3, 20)).table
+    table = nc.tune(nc.Normal(np.zeros(100), 1.0), y, x, k=10, components=(2, 3, 20), **PLAIN).table
     components = table["components"][table["kind"] == "local"]
     assert np.isnan(components).sum() == (components == 2).sum() == len(components) / 2
 
@@ -202,3 +205,72 @@ def test_a_k_that_nobody_has_is_an_error():
     rng = np.random.default_rng(0)
     with pytest.raises(nc.InvalidParameterError, match="k must be below the number of calibration points, 30"):
         nc.tune(nc.Normal(np.zeros(30), 1.0), rng.normal(size=30), rng.normal(size=(30, 2)), k=[30, 5000])
+
+
+def drifting(n, d=12):
+    """A mean that drifts along one of many columns."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(n, d))
+    return nc.Normal(np.zeros(n), 1.5), rng.normal(2 * x[:, 0], 1.0), x
+
+
+def test_adjustment_and_relevance_are_found_where_they_pay():
+    tuning = nc.tune(*drifting(400), rule="best")
+    assert tuning.chosen.scaling == "relevance"
+    assert tuning.chosen.adjustment == "linear"
+    assert "adjustment 'linear'" in str(tuning.chosen)
+    assert set(tuning.table["adjustment"]) == {"", "none", "linear"}
+    assert tuning.table["shrinkage"].sum() == 2
+
+
+def test_of_many_rows_adjusted_candidates_qualify_on_some():
+    dist, y, x = drifting(1100, 3)
+    table = nc.tune(dist, y, x, smoothings="biweight", shrinkage=False).table
+    assert (table["adjustment"] == "linear").sum() == 3
+
+
+def test_relevance_is_scored_in_spaces_learnt_without_the_row():
+    """Noise alone: a space stretched to suit the scored rows themselves would look better than it is."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 40)), rng.normal(size=60)
+    dist = nc.Normal(np.zeros(60), 1.0)
+    table = nc.tune(dist, y, x, k=10, smoothings="uniform", scalings=("standard", "relevance"), **PLAIN).table
+    standard, relevance = table["crps"][2:]
+    assert relevance > 0.97 * standard
+    cheating = learn_scaling("relevance", x, None, dist.z(y))(x)
+    cheated = nc.tune(dist, y, cheating, k=10, smoothings="uniform", scalings="none", **PLAIN).table["crps"][2]
+    assert cheated < relevance
+
+
+def test_one_kind_of_neighbourhood_alone():
+    dist, y, x = drifting(120, 3)
+    table = nc.tune(dist, y, x, k=(30, 50), adjustments="linear", shrinkage=True).table
+    local = table["kind"] == "local"
+    assert set(table["adjustment"][local]) == {"linear"}
+    assert table["shrinkage"][local].all()
+
+
+def test_a_model_that_is_not_calibrated_is_not_left_alone():
+    difference = np.array([2e-3, 1e-3, 0, 0, 0, 0])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
+    assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=True)[0] == 0
+    assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=False)[0] == 1
+
+
+def test_what_is_negligibly_better_is_not_worth_it():
+    difference = np.array([9, 0.009, 9, 9, 0, 9])  # of 5
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.full(6, 1e-6))
+    assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 1
+
+
+def test_global_recalibration_that_is_worse_than_none_is_no_choice():
+    difference = np.array([1e-3, 2e-3, 0, 0, 0, 0])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
+    assert choose(CANDIDATES, comparison, "two-standard-errors", is_calibrated=False)[0] == 2
+
+
+def test_two_errors_are_twice_one():
+    difference = np.array([9, 1.5, 9, 9, 0, 9])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.ones(6))
+    assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 4
+    assert choose(CANDIDATES, comparison, "two-standard-errors")[0] == 1

@@ -7,9 +7,11 @@ from typing import Any, Literal
 from nearcal._arrays import FloatArray, check_choice
 from nearcal._errors import InvalidParameterError
 from nearcal.adapters import ModelAdapter, adapt
+from nearcal.calibrated._layers import run_layers, with_joined
 from nearcal.calibrated._model import AnyRecalibrator, CalibratedModel
 from nearcal.distributions import Distribution
 from nearcal.recalibration import LocalRecalibrator
+from nearcal.recalibration._adjustment import Adjustment
 from nearcal.recalibration._chunks import Progress
 from nearcal.recalibration._local_sample import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.scaling import Scaling
@@ -29,6 +31,8 @@ def calibrate(
     smoothing: Auto | Smoothing | Sequence[Smoothing] = "auto",
     scaling: Auto | Scaling | Sequence[Scaling] = "auto",
     components: Auto | int | Sequence[int | None] | None = "auto",
+    adjustment: Auto | Adjustment | Sequence[Adjustment] = "auto",
+    shrinkage: Auto | bool | Sequence[bool] = "auto",
     quantile_rule: QuantileRule = "predictive",
     polish: Auto | bool = "auto",
     recalibrator: AnyRecalibrator | None = None,
@@ -51,10 +55,13 @@ def calibrate(
     y_cal : array_like of shape (n,) or (n, 1)
         What was observed.
     layer : "auto", str or sequence of str
-        Where to look for neighbours: a layer of the model, several to choose among, or "auto" for all.
+        Where to look for neighbours: a layer of the model, several to choose among, or "auto" for all, and for the
+        input, the last hidden layer and the output joined. Names joined by " + " are one space: "input + output".
     k, smoothing, scaling, components
         Settings of :class:`LocalRecalibrator`, each one value, several to choose among, or "auto" for the usual ones.
         If one value is given for each, and one layer, local recalibration with these settings is what is done.
+    adjustment, shrinkage
+        The same; but where there is nothing else to choose, "auto" is "none" and False.
     quantile_rule : {"step", "interpolated", "predictive", "conservative"}
         How quantiles are read from the weighted sample; see :class:`Recalibrated`. Tuning often takes few neighbours,
         whose outermost values are no quantiles to trust; hence not the step rule.
@@ -103,14 +110,18 @@ def calibrate(
     if recalibrator is not None:
         return _with_recalibrator(adapter, X_cal, y_cal, recalibrator, layer)
     names = _layer_names(adapter, layer)
-    dist, spaces = adapter.run(X_cal, names)
+    dist, spaces = run_layers(adapter, X_cal, names)
     settings = {"k": k, "smoothing": smoothing, "scaling": scaling, "components": components}
+    moves = {"adjustment": adjustment, "shrinkage": shrinkage}
     options = {"quantile_rule": quantile_rule, "threads": threads, "memory": memory}
-    if len(names) == 1 and not any(_is_open(value) for value in settings.values()):
-        local = LocalRecalibrator(**settings, **options, polish=is_polished)  # type: ignore[arg-type]
+    is_given = not any(_is_open(value) for value in settings.values())
+    if len(names) == 1 and is_given and not any(_is_several(value) for value in moves.values()):
+        local = LocalRecalibrator(**settings, **moves, **options, polish=is_polished)  # type: ignore[arg-type]
         local.fit(dist, y_cal, spaces[names[0]])
         return CalibratedModel(adapter, local, names[0], "All settings were given.")
-    return _tuned(adapter, dist, y_cal, spaces, settings, options, is_polished, progress)
+    if _is_auto(layer):
+        spaces = with_joined(names, spaces)
+    return _tuned(adapter, dist, y_cal, spaces, {**settings, **moves}, options, is_polished, progress)
 
 
 def _tuned(
@@ -123,8 +134,8 @@ def _tuned(
     polish: bool,
     progress: Progress,
 ) -> CalibratedModel:
-    plural = {"k": "k", "smoothing": "smoothings", "scaling": "scalings", "components": "components"}
-    given = {plural[name]: value for name, value in settings.items() if not _is_auto(value)}
+    plural = {"smoothing": "smoothings", "scaling": "scalings", "adjustment": "adjustments"}
+    given = {plural.get(name, name): value for name, value in settings.items() if not _is_auto(value)}
     tuning = tune(dist, y_cal, spaces, **given, threads=options["threads"], memory=options["memory"], progress=progress)
     layer = tuning.chosen.space
     by_kind = {"none": {}, "global": options, "local": {**options, "polish": polish}}
@@ -139,7 +150,7 @@ def _with_recalibrator(
     names = _layer_names(adapter, adapter.layers()[0] if _is_auto(layer) else layer)
     if len(names) > 1:
         raise InvalidParameterError(f"layer must be one name where a recalibrator is given, got {names}")
-    dist, spaces = adapter.run(X_cal, names)
+    dist, spaces = run_layers(adapter, X_cal, names)
     fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, spaces[names[0]])
     return CalibratedModel(adapter, fitted, names[0], "The recalibrator was given.")
 
@@ -159,4 +170,8 @@ def _is_auto(value: Any) -> bool:
 
 def _is_open(value: Any) -> bool:
     """Tell whether a setting is left to tuning: "auto", or several values to choose among."""
-    return _is_auto(value) or (hasattr(value, "__iter__") and not isinstance(value, str))
+    return _is_auto(value) or _is_several(value)
+
+
+def _is_several(value: Any) -> bool:
+    return hasattr(value, "__iter__") and not isinstance(value, str)

@@ -6,8 +6,10 @@ from typing import Any, Protocol
 
 from nearcal._arrays import FloatArray
 from nearcal.adapters import ColumnsModel, ModelAdapter, adapt
+from nearcal.calibrated._layers import represent_layer, run_layers
 from nearcal.distributions import Distribution
 from nearcal.recalibration import Recalibrated, Reliability
+from nearcal.recalibration._adjustment import Adjustment
 from nearcal.recalibration._reliability import unknown_reliability
 from nearcal.scaling import Scaling
 from nearcal.smoothing import Smoothing
@@ -37,7 +39,8 @@ class CalibratedModel:
     recalibrator : recalibrator
         Fitted on the calibration set.
     layer : str or None
-        The space in which neighbours are looked for; None where recalibration asks for none.
+        The space in which neighbours are looked for, several layers joined by " + "; None where recalibration asks for
+        none.
     reason : str
         Why these settings were taken.
     tuning : Tuning or None
@@ -53,22 +56,36 @@ class CalibratedModel:
     @property
     def k(self) -> int | None:
         """The number of neighbours, None if that is not a setting of the recalibrator."""
-        return getattr(self.recalibrator, "k", None)
+        return self._setting("k")
 
     @property
     def smoothing(self) -> Smoothing | None:
         """The smoothing kernel, None if that is not a setting of the recalibrator."""
-        return getattr(self.recalibrator, "smoothing", None)
+        return self._setting("smoothing")
 
     @property
     def scaling(self) -> Scaling | None:
         """The scaling of the space, None if that is not a setting of the recalibrator."""
-        return getattr(self.recalibrator, "scaling", None)
+        return self._setting("scaling")
+
+    @property
+    def adjustment(self) -> Adjustment | None:
+        """The adjustment of neighbours' scores, None if that is not a setting of the recalibrator."""
+        return self._setting("adjustment")
+
+    @property
+    def shrinkage(self) -> bool | None:
+        """Whether neighbourhoods are shrunk, None if that is not a setting of the recalibrator."""
+        return self._setting("shrinkage")
 
     @property
     def components(self) -> int | None:
         """The number of principal components kept, None for all."""
-        return getattr(self.recalibrator, "components", None)
+        return self._setting("components")
+
+    def _setting(self, name: str) -> Any:
+        settings = getattr(self.recalibrator, "settings_", self.recalibrator)
+        return getattr(settings, name, None)
 
     def predict(self, X: Any) -> Distribution:
         """Return the recalibrated predictive distributions of n inputs.
@@ -85,7 +102,7 @@ class CalibratedModel:
         """
         if self.layer is None:
             return self.recalibrator.recalibrate(self.base(X), None)
-        dist, spaces = self.model.run(X, [self.layer])
+        dist, spaces = run_layers(self.model, X, [self.layer])
         return self.recalibrator.recalibrate(dist, spaces[self.layer])
 
     def base(self, X: Any) -> Distribution:
@@ -94,7 +111,7 @@ class CalibratedModel:
 
     def represent(self, X: Any) -> FloatArray | None:
         """Return where inputs lie in the space of the layer, shape (n, d); None where no layer is used."""
-        return None if self.layer is None else self.model.represent(X, self.layer)
+        return None if self.layer is None else represent_layer(self.model, X, self.layer)
 
     def reliability(self, X: Any, false_alarm: float = 0.01) -> Reliability:
         """Tell how far predictions can be trusted: effective size, radius, and whether inputs are out of distribution.

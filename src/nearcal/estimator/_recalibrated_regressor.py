@@ -20,6 +20,7 @@ from nearcal.calibrated._calibrate import Auto
 from nearcal.calibrated._model import AnyRecalibrator
 from nearcal.distributions import Distribution
 from nearcal.estimator._cross_fitting import CalibrationRows, cross_fit
+from nearcal.recalibration._adjustment import Adjustment
 from nearcal.recalibration._local_sample import QuantileRule
 from nearcal.scaling import Scaling
 from nearcal.smoothing import Smoothing
@@ -50,7 +51,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Number of folds, shuffled, or how to make them, for "cross"; each row must be left out once.
     random_state : int, RandomState or None
         Shuffles the split and the folds. The estimator has its own.
-    layer, k, smoothing, scaling, components, quantile_rule, polish, recalibrator
+    layer, k, smoothing, scaling, components, adjustment, shrinkage, quantile_rule, polish, recalibrator
         As in :func:`nearcal.calibrate`: "auto" chooses by leave-one-out CRPS.
     head, levels, response
         How predictions become distributions; see the adapter of the estimator, such as
@@ -111,6 +112,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         smoothing: Auto | Smoothing | Sequence[Smoothing] = "auto",
         scaling: Auto | Scaling | Sequence[Scaling] = "auto",
         components: Auto | int | Sequence[int | None] | None = "auto",
+        adjustment: Auto | Adjustment | Sequence[Adjustment] = "auto",
+        shrinkage: Auto | bool | Sequence[bool] = "auto",
         quantile_rule: QuantileRule = "predictive",
         polish: Auto | bool = "auto",
         recalibrator: AnyRecalibrator | None = None,
@@ -131,6 +134,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.smoothing = smoothing
         self.scaling = scaling
         self.components = components
+        self.adjustment = adjustment
+        self.shrinkage = shrinkage
         self.quantile_rule = quantile_rule
         self.polish = polish
         self.recalibrator = recalibrator
@@ -173,6 +178,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             smoothing=self.smoothing,
             scaling=self.scaling,
             components=self.components,
+            adjustment=self.adjustment,
+            shrinkage=self.shrinkage,
             quantile_rule=self.quantile_rule,
             polish=self.polish,
             recalibrator=self.recalibrator,

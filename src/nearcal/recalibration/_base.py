@@ -23,9 +23,9 @@ class Recalibrator:
     def set_params(self, **parameters: Any) -> Self:
         """Change constructor arguments by name.
 
-        What shapes the search (scaling, components, metric, search) and polish take effect at the next ``fit``, all
-        else at the next ``recalibrate``; but with polish, ``recalibrate`` asks for a new ``fit`` where neighbourhoods
-        would change.
+        What shapes the search (scaling, components, metric, search), what is tuned, and adjustment, shrinkage and
+        polish take effect at the next ``fit``, all else at the next ``recalibrate``; but with these three,
+        ``recalibrate`` asks for a new ``fit`` where they were learnt for other neighbourhoods.
         """
         known = self.get_params()
         unknown = [name for name in parameters if name not in known]

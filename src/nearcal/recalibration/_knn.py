@@ -21,9 +21,9 @@ class KNNRegressor(LocalRecalibrator):
 
     Parameters
     ----------
-    k, radius, smoothing, eps, scaling, components, metric, search, min_neighbors, quantile_rule, memory, threads,
-    progress
-        As in :class:`LocalRecalibrator`.
+    k, radius, smoothing, eps, scaling, components, metric, search, min_neighbors, quantile_rule, polish, adjustment,
+    shrinkage, memory, threads, progress
+        As in :class:`LocalRecalibrator`, but that k or radius must be given.
     thin : {"nearest", "global", "raise"}
         As in :class:`LocalRecalibrator`; there is no base distribution to fall back on.
 
@@ -87,6 +87,11 @@ class KNNRegressor(LocalRecalibrator):
         return super().recalibrate(_identity(len(space), self.unit_), space)
 
     def _check_options(self) -> None:
+        if self._is_tuned:
+            raise InvalidParameterError(
+                f"give exactly one of k and radius, got k={self.k!r} and radius=None; KNNRegressor has no model whose "
+                "recalibration could be tuned"
+            )
         if self.thin == "base":
             raise InvalidParameterError(
                 "thin must be one of 'nearest', 'global', 'raise' for KNNRegressor, which has no base distribution, "

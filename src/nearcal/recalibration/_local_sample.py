@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -53,14 +54,44 @@ class Calibration:
         return shared
 
 
+class PairScores(Calibration):
+    """The scores of the neighbours of a chunk, one a pair of row and neighbour, where rows do not share them.
+
+    Put in order, which few statistics ask for, only when asked for.
+    """
+
+    def __init__(self, z: FloatArray, polish: ScoreMap | None) -> None:
+        self.z = z
+        self.polish = polish
+
+    @cached_property
+    def sorted_z(self) -> FloatArray:
+        """The scores in increasing order."""
+        return self._ordered.sorted_z
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int32]:
+        """The place of each score among all."""
+        return self._ordered.ranks
+
+    @cached_property
+    def _ordered(self) -> Calibration:
+        return Calibration(self.z)
+
+
 class LocalSample:
     """Neighbourhoods of a chunk of rows with their base distributions.
 
-    Rows without a neighbourhood keep their base distribution in every statistic.
+    Rows without a neighbourhood keep their base distribution in every statistic. Neighbours that come with scores of
+    their own are numbered as pairs: pair by pair they are a calibration set of the chunk alone.
     """
 
     def __init__(self, base: Distribution, neighborhoods: Neighborhoods, calibration: Calibration) -> None:
         self.base = base
+        if neighborhoods.scores is not None:
+            calibration = PairScores(neighborhoods.scores, calibration.polish)
+            pairs = np.arange(len(neighborhoods.indices), dtype=np.int32)
+            neighborhoods = replace(neighborhoods, indices=pairs)
         self.neighborhoods = neighborhoods
         self.calibration = calibration
         self.left_alone: IntArray = np.flatnonzero(neighborhoods.which < 0)
@@ -88,6 +119,11 @@ class LocalSample:
         nb = self.neighborhoods
         mean, variance = _summary.weighted_moments(nb.indptr, nb.indices, nb.weights, scores)
         return nb.per_row(mean, 0.0), nb.per_row(variance, 1.0)
+
+    def score_moments(self) -> FloatArray:
+        """Return mean, variance and effective size of the scores of every row, shape (rows, 3)."""
+        mean, variance = self._score_moments(self.calibration.z)
+        return np.stack([mean, variance, self.effective_size()], axis=1)
 
     def _sample_moments(self) -> tuple[FloatArray, FloatArray]:
         from nearcal._jit import _chebyshev, _summary
@@ -169,7 +205,7 @@ class LocalSample:
         return self.base._from_z(scores)
 
     def _step_scores(self, p: FloatArray, *, conservative: bool) -> FloatArray:
-        from nearcal._jit import _quantiles
+        from nearcal._jit import _quantiles, _value_quantiles
 
         nb = self.neighborhoods
         levels, from_above = np.ascontiguousarray(p), np.zeros(p.shape, dtype=np.bool_)
@@ -177,6 +213,8 @@ class LocalSample:
             own = nb.per_row(nb.self_weight, 0.0)[:, np.newaxis]
             from_above = p < 0.5
             levels = np.where(from_above, p - (1 - p) * own, p * (1 + own))
+        if nb.scores is not None:
+            return _value_quantiles.quantile_values(nb.indptr, nb.scores, nb.weights, nb.which, levels, from_above)
         if nb.is_everyone:
             ranks = _equally_weighted_ranks(levels, from_above, len(self.calibration.z))
         else:

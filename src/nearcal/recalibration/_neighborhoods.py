@@ -38,11 +38,20 @@ class Neighborhoods:
     self_weight: FloatArray
     which: IntArray
     is_everyone: bool = False  # every row has all calibration points, equally weighted
+    scores: FloatArray | None = None  # of the neighbours, if they are not those of the calibration set
 
     @property
     def nbytes(self) -> int:
         """Return the memory of the large arrays."""
-        return self.indices.nbytes + self.distances.nbytes + self.weights.nbytes
+        own = 0 if self.scores is None else self.scores.nbytes
+        return self.indices.nbytes + self.distances.nbytes + self.weights.nbytes + own
+
+    def owners(self) -> IntArray:
+        """Return the row that each neighbourhood belongs to; -1 where it is nobody's, or was not looked for nearby."""
+        owners = np.full(len(self.indptr) - 1, -1)
+        rows = np.flatnonzero(self.which >= 0)
+        owners[self.which[rows]] = rows
+        return np.where(np.isfinite(self.bandwidth), owners, -1)
 
     def per_row(self, values: FloatArray, missing: float) -> FloatArray:
         """Spread one value a neighbourhood over the rows."""
@@ -93,6 +102,7 @@ class Neighborhoods:
             self.effective_size[groups],
             self.self_weight[groups],
             renumbered,
+            scores=None if self.scores is None else self.scores[entries],
         )
 
 
@@ -120,6 +130,11 @@ class Finder(Protocol):
     @property
     def is_shared(self) -> bool:
         """Whether all rows have one and the same neighbourhood."""
+        ...
+
+    @property
+    def moves_scores(self) -> bool:
+        """Whether neighbours come with scores of their own."""
         ...
 
     def order(self) -> IntArray | None:
@@ -164,6 +179,11 @@ class KNearest:
         """Return False."""
         return False
 
+    @property
+    def moves_scores(self) -> bool:
+        """Return False."""
+        return False
+
     def order(self) -> IntArray | None:
         """Return the order that suits the index."""
         return self.index.order(self.points)
@@ -205,6 +225,11 @@ class WithinRadius:
 
     @property
     def is_shared(self) -> bool:
+        """Return False."""
+        return False
+
+    @property
+    def moves_scores(self) -> bool:
         """Return False."""
         return False
 
@@ -302,6 +327,11 @@ class Everyone:
         """Return True."""
         return True
 
+    @property
+    def moves_scores(self) -> bool:
+        """Return False."""
+        return False
+
     @cached_property
     def _shared(self) -> Neighborhoods:
         return everyone(self.n_cal)
@@ -325,3 +355,18 @@ class Everyone:
     def own_isolation(self, workers: Workers) -> FloatArray:
         """Return nothing."""
         return np.empty(0)
+
+
+@dataclass(frozen=True)
+class Nobody(Everyone):
+    """No calibration points, whatever the row: no recalibration."""
+
+    @property
+    def pairs_per_row(self) -> int:
+        """Return 1."""
+        return 1
+
+    def find(self, rows: Rows) -> Neighborhoods:
+        """Return neighbourhoods that no row belongs to."""
+        found = super().find(rows)
+        return replace(found, which=np.full(len(found.which), NO_NEIGHBORHOOD), is_everyone=False)

@@ -13,6 +13,7 @@ from nearcal._cached import cached_property
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels
+from nearcal.distributions._parametric import Normal
 from nearcal.recalibration._chunks import Workers
 from nearcal.recalibration._local_sample import CONTINUOUS_RULES, Calibration, LocalSample, QuantileRule
 from nearcal.recalibration._neighborhoods import Finder, Neighborhoods, Rows
@@ -58,10 +59,11 @@ class WeightedSample(NamedTuple):
 class Recalibrated(Distribution):
     """Recalibrated predictive distributions, made by ``recalibrate``.
 
-    Row j is the weighted sample {F_j⁻¹(Φ(z_i)), w_ij} over the calibration points i near it. Nothing is computed
-    before it is asked for, and then in chunks of rows: no array of rows × neighbours is ever held for all rows. The
-    neighbourhoods of earlier questions are kept while they fit in the memory budget. To get several statistics of many
-    rows in one pass use :meth:`summary`.
+    Row j is the weighted sample {F_j⁻¹(Φ(z_i)), w_ij} over the calibration points i near it; with adjustment or
+    shrinkage (see :class:`LocalRecalibrator`) z_i are the scores as moved for that row, in all that follows. Nothing is
+    computed before it is asked for, and then in chunks of rows: no array of rows × neighbours is ever held for all
+    rows. The neighbourhoods of earlier questions are kept while they fit in the memory budget. To get several
+    statistics of many rows in one pass use :meth:`summary`.
 
     - ``mean``, ``var``: moments of the weighted sample, Σ w y and Σ w (y - mean)².
     - ``ppf``, ``interval``, ``cdf``, ``sf``, ``sample``: by the rule chosen in the recalibrator.
@@ -218,17 +220,16 @@ class Recalibrated(Distribution):
         if further.ndim > 1:
             raise InvalidInputError(f"p must be a scalar or have shape (q,), got {further.shape}")
         levels = np.concatenate([interval_levels(coverage), further])
-        location_scale = self._location_scale_scores
         at = np.empty((len(self), 0)) if y is None else self._evaluate(np.array, y, "y").reshape(len(self), -1)
 
         def statistics(sample: LocalSample, rows: Rows) -> tuple[FloatArray, ...]:
             scores = sample.quantile_scores(np.tile(levels, (len(sample.base), 1)), self.quantile_rule)
-            mean, var = sample.moments(_cut(location_scale, rows))
+            mean, var = sample.moments(self._standardised(sample, rows))
             quantiles = sample.base._from_z(scores)
             cdf = np.exp(sample.log_tails(at[rows], self.quantile_rule)[0]) if at.shape[1] else at[rows]
             return mean, np.sqrt(var), quantiles, cdf, sample.effective_size(), sample.radius()
 
-        expanded = location_scale is None or self._interpolates
+        expanded = self._location_scale_scores is None or self._interpolates
         mean, std, quantiles, cdf, effective_size, radius = self._gather(
             statistics, expanded=expanded, columns=max(len(levels), at.shape[1]), keep=False
         )
@@ -247,19 +248,25 @@ class Recalibrated(Distribution):
             ``indices``, ``distances`` and ``weights``, each of shape (number of rows, most neighbours), nearest first.
             Short rows are padded with index -1, distance inf and weight 0.
         """
-        chosen = self[rows]
-        found = chosen._finder.find(slice(0, len(chosen)))
+        return self[rows]._neighbors_and_scores()[0]
+
+    def _neighbors_and_scores(self) -> tuple[Neighbors, FloatArray]:
+        """Return the neighbours of all rows, nearest first, and their scores."""
+        found = self._finder.find(slice(0, len(self)))
         missing = found.which < 0
         indices = found.padded(found.indices, -1)[found.which]
         distances = found.padded(found.distances, np.inf)[found.which]
         weights = found.padded(found.weights, 0.0)[found.which]
-        indices[missing], distances[missing], weights[missing] = -1, np.inf, 0.0
+        own = self._calibration.z[found.indices] if found.scores is None else found.scores
+        scores = found.padded(own, 0.0)[found.which]
+        indices[missing], distances[missing], weights[missing], scores[missing] = -1, np.inf, 0.0, 0.0
         order = np.lexsort((indices, distances))
-        return Neighbors(
+        nearest_first = Neighbors(
             np.take_along_axis(indices, order, axis=1),
             np.take_along_axis(distances, order, axis=1),
             np.take_along_axis(weights, order, axis=1),
         )
+        return nearest_first, np.take_along_axis(scores, order, axis=1)
 
     def weighted_sample(self, rows: Any) -> WeightedSample:
         """Return the output of Algorithm 1 for some rows: sample values and their weights.
@@ -276,8 +283,7 @@ class Recalibrated(Distribution):
             equally weighted quantiles of it.
         """
         chosen = self[rows]
-        indices, _, weights = chosen.neighbors(slice(None))
-        scores = np.where(indices < 0, 0.0, self._calibration.z[indices])
+        (_, _, weights), scores = chosen._neighbors_and_scores()
         untouched = weights.sum(axis=1) == 0
         if untouched.any():
             scores, weights = _describe_untouched(scores, weights, untouched)
@@ -351,17 +357,25 @@ class Recalibrated(Distribution):
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        location_scale = self._location_scale_scores
         mean, var = self._gather(
-            lambda sample, rows: sample.moments(_cut(location_scale, rows)), expanded=location_scale is None
+            lambda sample, rows: sample.moments(self._standardised(sample, rows)),
+            expanded=self._location_scale_scores is None,
         )
         return mean, var
+
+    def _standardised(self, sample: LocalSample, rows: Rows) -> LocationScale | None:
+        """Return loc and scale of some rows and the standard quantile of every score, where the family has them."""
+        if self._location_scale_scores is None:
+            return None
+        loc, scale, scores = self._location_scale_scores
+        return loc[rows], scale[rows], sample.calibration.z if self._finder.moves_scores else scores
 
     @cached_property
     def _location_scale_scores(self) -> LocationScale | None:
         """Loc, scale and the standard quantile of every calibration score, where the base family has them."""
         parts = self.base._location_scale()
-        if parts is None:
+        # scores that each row has for itself are quantiles without more ado in the Normal family alone
+        if parts is None or (self._finder.moves_scores and not isinstance(parts[2], Normal)):
             return None
         loc, scale, standard = parts
         return loc, scale, standard._from_z(self._calibration.z[np.newaxis])[0]
@@ -437,13 +451,6 @@ def _put_back(values: FloatArray, order: IntArray) -> FloatArray:
     placed = np.empty_like(values)
     placed[order] = values
     return placed
-
-
-def _cut(location_scale: LocationScale | None, rows: Rows) -> LocationScale | None:
-    if location_scale is None:
-        return None
-    loc, scale, scores = location_scale
-    return loc[rows], scale[rows], scores
 
 
 def _describe_untouched(

@@ -14,13 +14,12 @@ from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
 from nearcal.scores._quadrature import integrate
 
 _PANELS = 2**16  # pieces of quantile functions integrated together, to bound memory
+_ROUNDING = 1e-14  # of a response: what integrals of differences from it cannot be better than
 _MANY_KNOTS = 100  # then the pieces between them are short, and few nodes on each suffice
 
 
 @crps_rows.register
 def _recalibrated(dist: Recalibrated, y: FloatArray) -> FloatArray:
-    location_scale = dist._location_scale_scores
-
     def score(sample: LocalSample, rows: Rows) -> tuple[FloatArray]:
         own, alone = y[rows], sample.left_alone
         if dist.quantile_rule in CONTINUOUS_RULES:
@@ -30,8 +29,7 @@ def _recalibrated(dist: Recalibrated, y: FloatArray) -> FloatArray:
                 curve = sample.curve(dist.quantile_rule).take(others)
                 result[others] = _interpolated(sample.base[others], curve, own[others])
         else:
-            parts = location_scale and (location_scale[0][rows], location_scale[1][rows], location_scale[2])
-            result = sorted_sample_crps(*sample.sorted_sample(parts), own)
+            result = sorted_sample_crps(*sample.sorted_sample(dist._standardised(sample, rows)), own)
         if len(alone):
             result[alone] = crps_rows(sample.base[alone], own[alone])
         return (result,)
@@ -92,8 +90,10 @@ def _integrate_pieces(base: Distribution, curve: Interpolated, y: FloatArray, z:
     piece = np.arange(panels) - ~is_below
     intercepts, slopes = curve.lines()
     anchor, slope = (np.take_along_axis(table, piece, axis=1).ravel() for table in (intercepts, slopes))
-    quartiles = base._from_z(curve.from_z(np.tile([-0.7, 0.0, 0.7], (n, 1))))
-    tolerance = np.repeat(RELATIVE_TOLERANCE * np.abs(quartiles - y[:, np.newaxis]).mean(axis=1), panels)
+    quantiles = base._from_z(curve.from_z(np.tile([-2.5, -0.7, 0.0, 0.7, 2.5], (n, 1))))
+    typical = np.abs(quantiles - y[:, np.newaxis]).mean(axis=1)
+    # where an atom lies at y, distances are nothing but rounding: halving panels would never end
+    tolerance = np.repeat(RELATIVE_TOLERANCE * typical + _ROUNDING * np.abs(y), panels)
     order = 3 if s > _MANY_KNOTS else 10
     found = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)
     return found.reshape(n, panels).sum(axis=1)

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
+from nearcal.recalibration._adjustment import Adjustment
 from nearcal.scaling import Scaling
 from nearcal.smoothing import Smoothing
 
@@ -18,8 +19,8 @@ class Candidate:
     Attributes
     ----------
     kind : {"none", "global", "local"}
-    space, scaling, components, k, smoothing
-        Of local recalibration; None otherwise. ``components`` is None where all directions count.
+    space, scaling, components, k, smoothing, adjustment, shrinkage
+        Of local recalibration; None or False otherwise. ``components`` is None where all directions count.
     """
 
     kind: Kind
@@ -28,6 +29,8 @@ class Candidate:
     components: int | None = None
     k: int | None = None
     smoothing: Smoothing | None = None
+    adjustment: Adjustment | None = None
+    shrinkage: bool = False
 
     def recalibrator(self, **options: Any) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator:
         """Return the unfitted recalibrator; options are those of its class, such as ``quantile_rule``."""
@@ -38,7 +41,13 @@ class Candidate:
         assert self.smoothing is not None
         assert self.scaling is not None
         return LocalRecalibrator(
-            self.k, smoothing=self.smoothing, scaling=self.scaling, components=self.components, **options
+            self.k,
+            smoothing=self.smoothing,
+            scaling=self.scaling,
+            components=self.components,
+            adjustment=self.adjustment or "none",
+            shrinkage=self.shrinkage,
+            **options,
         )
 
     def __str__(self) -> str:
@@ -47,7 +56,11 @@ class Candidate:
         if self.kind == "global":
             return "global recalibration"
         reduced = "" if self.components is None else f", {self.components} components"
-        return f"space {self.space!r}, k={self.k}, smoothing {self.smoothing!r}, scaling {self.scaling!r}{reduced}"
+        moved = f", adjustment {self.adjustment!r}" if self.adjustment not in (None, "none") else ""
+        moved += ", shrinkage" if self.shrinkage else ""
+        return (
+            f"space {self.space!r}, k={self.k}, smoothing {self.smoothing!r}, scaling {self.scaling!r}{reduced}{moved}"
+        )
 
 
 @dataclass(frozen=True)
@@ -58,10 +71,17 @@ class SearchSpace:
     scaling: Scaling
     components: int | None
 
+    @classmethod
+    def of(cls, candidate: Candidate) -> Self:
+        """Return the search behind a local candidate."""
+        assert candidate.space is not None
+        assert candidate.scaling is not None
+        return cls(candidate.space, candidate.scaling, candidate.components)
+
     def candidates(self, k: Sequence[int], smoothings: Sequence[Smoothing]) -> list[Candidate]:
         """Return the local candidates, by k and then by smoothing."""
         return [
-            Candidate("local", self.space, self.scaling, self.components, size, smoothing)
+            Candidate("local", self.space, self.scaling, self.components, size, smoothing, "none")
             for size in k
             for smoothing in smoothings
         ]

@@ -9,8 +9,10 @@ import numpy as np
 from nearcal._arrays import FloatArray
 from nearcal.tuning._candidates import Candidate
 
-Rule = Literal["best", "one-standard-error"]
+Rule = Literal["best", "one-standard-error", "two-standard-errors"]
 RULES: tuple[Rule, ...] = get_args(Rule)
+
+_NEGLIGIBLE = 2e-3  # of the best score: not worth a less simple choice, however certain
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,22 @@ def _mean_and_error(values: FloatArray) -> tuple[float, float]:
     return mean, float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def choose(candidates: Sequence[Candidate], comparison: Comparison, rule: Rule) -> tuple[int, int]:
-    """Return the place of the chosen candidate, and how many were within one standard error of the best."""
-    within = np.flatnonzero(comparison.difference <= comparison.difference_std_error)
+def choose(
+    candidates: Sequence[Candidate], comparison: Comparison, rule: Rule, is_calibrated: bool = True
+) -> tuple[int, int]:
+    """Return the place of the chosen candidate, and how many the rule takes for as good as the best.
+
+    A model that is not calibrated overall is not left alone, as far as there is another choice. Global recalibration
+    that scores worse than none is no choice.
+    """
+    errors = 2 if rule == "two-standard-errors" else 1
+    enough = np.fmax(errors * comparison.difference_std_error, _NEGLIGIBLE * comparison.mean[comparison.best])
+    within = np.flatnonzero(comparison.difference <= enough)
     if rule == "best":
         return comparison.best, len(within)
+    untouched = min(comparison.mean[place] for place, one in enumerate(candidates) if one.kind == "none")
+    eligible = [p for p in within.tolist() if candidates[p].kind != "global" or comparison.mean[p] < untouched]
     # by how much is left to the data: nothing, one correction for all, one for each neighbourhood
-    kinds = ("none", "global", "local")
-    simplest = min(
-        within.tolist(), key=lambda place: (kinds.index(candidates[place].kind), comparison.mean[place], place)
-    )
+    kinds = ["none", "global", "local"] if is_calibrated else ["global", "local", "none"]
+    simplest = min(eligible, key=lambda place: (kinds.index(candidates[place].kind), comparison.mean[place], place))
     return simplest, len(within)

@@ -1,19 +1,23 @@
 """Leave-one-out CRPS of every candidate at every calibration row."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal.distributions import Distribution
-from nearcal.neighbors import NeighborIndex, build_index
+from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration._chunks import Workers
-from nearcal.recalibration._local_sample import Calibration
+from nearcal.recalibration._left_out import LeftOut, Neighborhood, View
+from nearcal.recalibration._local_sample import Calibration, LocalSample
+from nearcal.scores._crps_sample import sorted_sample_crps
 from nearcal.smoothing import Smoothing, smoothing_code
+from nearcal.tuning._candidates import Candidate
 from nearcal.tuning._row_values import RowValues, row_values
 
+_MOST_COSTLY = 50  # quantiles that stand for a moved sample, where each takes a search
 _MOST_GLOBAL = 2000  # scores that stand for all others, where quantiles differ in shape from row to row
 
 
@@ -37,7 +41,7 @@ class LeaveOneOut:
         self.values_of = row_values(dist, y, z)
 
     def crps(
-        self, points: Sequence[FloatArray], k: Sequence[int], smoothings: Sequence[Smoothing]
+        self, searches: Sequence[Sequence[View]], k: Sequence[int], smoothings: Sequence[Smoothing]
     ) -> tuple[FloatArray, FloatArray]:
         """Return the scores of global recalibration, (n,), and of local, (spaces, len(k), len(smoothings), n).
 
@@ -45,10 +49,9 @@ class LeaveOneOut:
         beyond, 2,000 scores at evenly spaced ranks stand for all.
         """
         n = len(self.y)
-        indexes = [build_index(space, "euclidean", "auto", k[0] + 1) for space in points]
         sizes = np.array(k, dtype=np.int64)
         kinds = np.array([smoothing_code(smoothing) for smoothing in smoothings], dtype=np.int64)
-        local = np.empty((len(points), len(k), len(smoothings), n))
+        local = np.empty((len(searches), len(k), len(smoothings), n))
         is_standardised = self.dist._location_scale() is not None
         everyone = self._standardised_global() if is_standardised else np.empty(n)
 
@@ -56,31 +59,66 @@ class LeaveOneOut:
             values = self.values_of(rows)
             if not is_standardised:
                 everyone[rows] = self._global(values, rows)
-            for place, (index, space) in enumerate(zip(indexes, points, strict=True)):
-                found = self._others(index, space, rows, k[0])
+            for place, views in enumerate(searches):
+                found = self._others(views, rows, k[0])
                 local[place, :, :, rows] = np.moveaxis(_score(values, *found, sizes, kinds), 0, -1)
 
         pairs = 1 if is_standardised else min(n, _MOST_GLOBAL)
         self.workers.run(task, self.workers.chunks(n, max(pairs, *k, self.dist._values_per_row)))
         return everyone, local
 
-    def _others(
-        self, index: NeighborIndex, points: FloatArray, rows: slice, k: int
-    ) -> tuple[NDArray[np.int32], FloatArray]:
+    def moved_crps(self, views: Sequence[View], candidate: Candidate, rows: IntArray) -> FloatArray:
+        """Return the scores of a local candidate that moves scores, at some rows; the others get NaN."""
+        assert candidate.k is not None
+        assert candidate.smoothing is not None
+        asked = Neighborhood(candidate.k, None, candidate.smoothing, 0.0, 1, candidate.adjustment or "none")
+        left_out = LeftOut(self.calibration, views, asked, replace(self.workers, progress=False))
+        if candidate.shrinkage:
+            left_out = left_out.shrunk()
+        chosen = left_out.of(rows)
+
+        def score(sample: LocalSample, own: IntArray) -> FloatArray:
+            return sorted_sample_crps(*self._moved_sample(sample), self.y[own])
+
+        return chosen.gather(self.dist, score, np.full(len(self.y), np.nan))
+
+    def _moved_sample(self, sample: LocalSample) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted sample of every row, in increasing order.
+
+        Where quantiles take a search, quantiles at evenly spaced levels stand for a sample of more neighbours.
+        """
+        standardised = sample.base._location_scale()
+        if standardised is not None and isinstance(standardised[2], Normal):
+            loc, scale, _ = standardised
+            return sample.sorted_sample((loc, scale, sample.calibration.z))
+        if not sample.base._quantiles_are_costly or int(sample._lengths().max()) <= _MOST_COSTLY:
+            return sample.sorted_sample(None)
+        levels = (np.arange(_MOST_COSTLY) + 0.5) / _MOST_COSTLY
+        scores = sample.quantile_scores(np.tile(levels, (len(sample.base), 1)), "step")
+        return sample.base._from_z(scores), np.full((1, _MOST_COSTLY), 1 / _MOST_COSTLY)
+
+    def _others(self, views: Sequence[View], rows: slice, k: int) -> tuple[NDArray[np.int32], FloatArray]:
         """Return the k nearest other points of some rows, ordered by score, and their distances."""
         from nearcal._jit import _leave_one_out
 
-        found = index.nearest(points[rows], k + 1, 0.0)
-        own = np.arange(rows.start, rows.stop)
-        indices, distances = np.empty((len(own), k), np.int32), np.empty((len(own), k))
-        _leave_one_out.order_others(
-            found.indices.reshape(len(own), -1),
-            found.distances.reshape(len(own), -1),
-            own,
-            self.calibration.ranks,
-            indices,
-            distances,
-        )
+        count = rows.stop - rows.start
+        indices, distances = np.empty((count, k), np.int32), np.empty((count, k))
+        for view in views:
+            first, last = np.searchsorted(view.rows, [rows.start, rows.stop])
+            own = view.rows[first:last]
+            if len(own) == 0:
+                continue
+            found = view.index.nearest(view.points[own], k + 1, 0.0)
+            near, far = np.empty((len(own), k), np.int32), np.empty((len(own), k))
+            _leave_one_out.order_others(
+                found.indices.reshape(len(own), -1),
+                found.distances.reshape(len(own), -1),
+                own,
+                self.calibration.ranks,
+                near,
+                far,
+            )
+            indices[own - rows.start], distances[own - rows.start] = near, far
         return indices, distances
 
     def _standardised_global(self) -> FloatArray:

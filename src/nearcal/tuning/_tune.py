@@ -1,24 +1,31 @@
 """Choosing where to look for neighbours, how many to ask and how to weigh them."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from scipy.stats import kstest
 
 from nearcal._arrays import FloatArray, as_response, as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
+from nearcal.neighbors import NeighborIndex, build_index
+from nearcal.recalibration._adjustment import ADJUSTMENTS, Adjustment
 from nearcal.recalibration._base import calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
-from nearcal.scaling import SCALINGS, Scaling, is_constant, learn_scaling
+from nearcal.recalibration._left_out import View, cross_fitted_views
+from nearcal.scaling import SCALINGS, Scaling, is_constant
 from nearcal.scores import crps
 from nearcal.smoothing import SMOOTHINGS, Smoothing
 from nearcal.tuning._candidates import Candidate, SearchSpace
 from nearcal.tuning._choice import RULES, Comparison, Rule
 from nearcal.tuning._leave_one_out import LeaveOneOut
+from nearcal.tuning._moved import Scores, adjusted_scores, shrunk_scores
 from nearcal.tuning._tuning import Tuning, conclude
 
 DEFAULT_K = (10, 20, 50, 100, 200, 500, 1000)
+_UNIFORM_ENOUGH = 0.05  # p-value of PIT values below which a model is not taken for calibrated overall
 
 
 def tune(
@@ -28,9 +35,11 @@ def tune(
     *,
     k: int | Sequence[int] = DEFAULT_K,
     smoothings: Smoothing | Sequence[Smoothing] = ("biweight", "epanechnikov"),
-    scalings: Scaling | Sequence[Scaling] = ("standard", "whiten"),
+    scalings: Scaling | Sequence[Scaling] = ("standard", "whiten", "relevance"),
     components: int | Sequence[int | None] | None = None,
-    rule: Rule = "one-standard-error",
+    adjustments: Adjustment | Sequence[Adjustment] = ("none", "linear"),
+    shrinkage: bool | Sequence[bool] = (False, True),
+    rule: Rule = "two-standard-errors",
     threads: int | None = None,
     memory: int = 2**28,
     progress: Progress = False,
@@ -55,10 +64,16 @@ def tune(
         As in :class:`LocalRecalibrator`.
     components : int, None or a sequence of them
         Numbers of principal components to keep, None for all, as are numbers not below a space's width.
-    rule : {"one-standard-error", "best"}
-        "best" takes the smallest mean CRPS. "one-standard-error" takes, of all candidates whose paired difference from
-        the best is within one standard error of that difference, the simplest: no recalibration, else global, else
-        the best.
+    adjustments : {"none", "linear"} or a sequence of them
+        Whether neighbours' scores are adjusted to the row. Adjusted neighbourhoods are tried in the three best spaces.
+    shrinkage : bool or sequence of bool
+        Whether neighbourhoods are shrunk; tried for the two best local candidates.
+    rule : {"two-standard-errors", "one-standard-error", "best"}
+        "best" takes the smallest mean CRPS. The others take, of all candidates whose paired difference from the best is
+        within that many standard errors of the difference, or within a five-hundredth of the best's score, the
+        simplest: no recalibration, unless a Kolmogorov-Smirnov test rejects at the 5% level that PIT values are
+        uniform; else global, if it scores better than none; else the best. Two errors, since the best of a hundred
+        candidates owes something to chance.
     threads, memory, progress
         As in :class:`LocalRecalibrator`. Beside ``memory``, one number a candidate and row is held.
 
@@ -71,9 +86,18 @@ def tune(
     -----
     Neighbours are searched once in every scaled space, at the largest k; smaller neighbourhoods are parts of that one.
     The score of a row is that of the step rule, to rounding (to 1e-9 where quantiles have no formula) the same as
-    after fitting on the other n - 1 rows, but for two liberties: scaling and components are learnt once from all n
-    rows; and in global recalibration of more than 2,001 rows whose distributions differ in more than location and
-    scale, 2,000 scores at evenly spaced ranks stand for all.
+    after fitting on the other n - 1 rows, but for some liberties:
+
+    - standard deviations, principal components and the variances behind shrinkage are learnt once, from all n rows or
+      2,000 of them;
+    - relevance, which looks at scores, is learnt five times, each time without a fifth of the rows, which are scored in
+      the space so learnt;
+    - in global recalibration of more than 2,001 rows whose distributions differ in more than location and scale, 2,000
+      scores at evenly spaced ranks stand for all;
+    - of the moved scores of more than 50 neighbours, 50 quantiles stand for all where quantiles have no formula.
+
+    Candidates with adjustment or shrinkage take a sort for each row, so few are scored: of those with adjustment, where
+    there are more than 1,000 rows, the three best on 1,000 of them. The table holds what was scored on all rows.
 
     Examples
     --------
@@ -101,17 +125,31 @@ def tune(
         )
     sizes = [size for size in sizes if size < len(y)]
     kernels = _choices(smoothings, SMOOTHINGS, "smoothings")
+    moves = _choices(adjustments, ADJUSTMENTS, "adjustments")
+    blends = _choices(shrinkage, (False, True), "shrinkage")
     searches = _searches(positions, _choices(scalings, SCALINGS, "scalings"), _several(components, "components"))
 
-    if not sizes:
-        searches = []
-    points = [learn_scaling(s.scaling, positions[s.space], s.components)(positions[s.space]) for s in searches]
+    def build(points: FloatArray) -> NeighborIndex:
+        return build_index(points, "euclidean", "auto", sizes[0] + 1)
+
+    def view(search: SearchSpace) -> list[View]:
+        return cross_fitted_views(search.scaling, positions[search.space], search.components, z, build)
+
     workers = Workers(threads, memory, progress, "tuning")
-    everyone, local = LeaveOneOut(dist, y, z, workers).crps(points, sizes, kernels)
-    scores = np.concatenate([[crps(dist, y), everyone], local.reshape(-1, len(y))])
-    candidates = [Candidate("none"), Candidate("global")]
-    candidates += [candidate for search in searches for candidate in search.candidates(sizes, kernels)]
-    return conclude(candidates, Comparison.of(scores), rule)
+    searches = searches if sizes else []
+    with ThreadPoolExecutor(workers.count()) as pool:
+        views = dict(zip(searches, pool.map(view, searches), strict=True))
+    leave_one_out = LeaveOneOut(dist, y, z, workers)
+    everyone, plain = leave_one_out.crps(list(views.values()), sizes, kernels)
+    names = [candidate for search in views for candidate in search.candidates(sizes, kernels)]
+    local: Scores = dict(zip(names, plain.reshape(-1, len(y)), strict=True))
+    adjusted = adjusted_scores(local, views, sizes, leave_one_out) if "linear" in moves else {}
+    local = {**(local if "none" in moves else {}), **adjusted}
+    shrunk = shrunk_scores(local, views, leave_one_out) if True in blends else {}
+    local = {**(local if False in blends else {}), **shrunk}
+    scored = {Candidate("none"): crps(dist, y), Candidate("global"): everyone, **local}
+    is_calibrated = float(kstest(z, "norm").pvalue) >= _UNIFORM_ENOUGH
+    return conclude(list(scored), Comparison.of(np.array(list(scored.values()))), rule, is_calibrated)
 
 
 def _as_spaces(spaces: Any, n: int) -> dict[str, FloatArray]:
@@ -154,7 +192,7 @@ def _searches(
 
 def _is_worth_trying(scaling: Scaling, scalings: Sequence[Scaling], table: FloatArray) -> bool:
     """Tell whether a scaling can be learnt from a space, and is not another one under a different name."""
-    if scaling != "whiten":
+    if scaling not in ("whiten", "relevance"):
         return True
     is_standard = table.shape[1] == 1 and "standard" in scalings
     return not is_standard and not is_constant(table).all()

@@ -21,9 +21,9 @@ class Tuning:
     Attributes
     ----------
     table : Table
-        One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``, the mean
-        leave-one-out ``crps`` with its ``std_error``, the ``difference`` from the best candidate with the
-        ``difference_std_error`` of the paired differences, and whether it was ``chosen``.
+        One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``,
+        ``adjustment``, ``shrinkage``, the mean leave-one-out ``crps`` with its ``std_error``, the ``difference`` from
+        the best candidate with the ``difference_std_error`` of the paired differences, and whether it was ``chosen``.
     chosen : Candidate
         The choice.
     reason : str
@@ -47,15 +47,17 @@ class Tuning:
         return str(self)
 
 
-def conclude(candidates: Sequence[Candidate], comparison: Comparison, rule: Rule) -> Tuning:
+def conclude(candidates: Sequence[Candidate], comparison: Comparison, rule: Rule, is_calibrated: bool) -> Tuning:
     """Choose by the rule and put everything into a table."""
-    place, within = choose(candidates, comparison, rule)
+    place, within = choose(candidates, comparison, rule, is_calibrated)
     columns: dict[str, Any] = {
         name: [getattr(candidate, name) or "" for candidate in candidates] for name in ("kind", "space", "scaling")
     }
     for name in ("components", "k"):
         columns[name] = [getattr(candidate, name) or np.nan for candidate in candidates]
-    columns["smoothing"] = [candidate.smoothing or "" for candidate in candidates]
+    for name in ("smoothing", "adjustment"):
+        columns[name] = [getattr(candidate, name) or "" for candidate in candidates]
+    columns["shrinkage"] = [candidate.shrinkage for candidate in candidates]
     columns["crps"] = comparison.mean
     columns["std_error"] = comparison.std_error
     columns["difference"] = comparison.difference
@@ -73,6 +75,6 @@ def _explain(candidates: Sequence[Candidate], comparison: Comparison, place: int
     if place == comparison.best:
         return f"Chose {chosen}: the best of {len(candidates)} candidates, {score}."
     return (
-        f"Chose {chosen}: the simplest of the {within} candidates within one standard error of the best ({best}, CRPS "
+        f"Chose {chosen}: the simplest of the {within} candidates as good as the best within its error ({best}, CRPS "
         f"{format_number(comparison.mean[comparison.best])}); {score}."
     )

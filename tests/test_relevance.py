@@ -1,0 +1,66 @@
+"""Relevance: columns that the errors depend on are found, the others are not rewarded."""
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.relevance import learn_relevance
+from nearcal.scaling import learn_scaling
+
+
+def errors(n, d, seed=0):
+    """Scores whose location depends on the first column and whose spread depends on the second."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    return x, rng.normal(np.sin(2 * x[:, 0]), np.exp(0.7 * x[:, 1]))
+
+
+@pytest.mark.parametrize("n", [200, 3000])
+def test_location_and_spread_are_found_among_columns_of_noise(n):
+    x, z = errors(n, 12)
+    relevance = learn_relevance(x, z)
+    assert relevance.max() == 1
+    assert set(np.argsort(relevance)[-2:]) == {0, 1}
+    assert relevance[2:].mean() < 0.1 * relevance[:2].min()
+
+
+def test_noise_alone_is_not_rewarded_on_average():
+    """Importances on the rows that trees were grown on would all be positive."""
+    rng = np.random.default_rng(3)
+    x, z = rng.normal(size=(1000, 20)), rng.normal(size=1000)
+    assert (learn_relevance(x, z) == 0).mean() > 0.25
+
+
+@pytest.mark.parametrize(
+    "z", [np.zeros(40), np.r_[np.zeros(39), 1e9], np.arange(40.0)], ids=["equal", "outlier", "line"]
+)
+def test_degenerate_scores_and_columns(z):
+    x = np.column_stack([np.arange(40.0), np.ones(40), np.repeat([0.0, 1.0], 20)])
+    relevance = learn_relevance(x, z)
+    assert np.isfinite(relevance).all()
+    assert relevance.max() == 1
+    assert relevance.min() >= 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_few_points_tell_nothing_and_all_columns_stay(n):
+    x, z = errors(n, 3)
+    np.testing.assert_array_equal(learn_relevance(x, z), 1)
+
+
+def test_the_space_is_stretched_by_the_square_root_of_relevance():
+    x, z = errors(500, 4)
+    x = x * [1.0, 10.0, 100.0, 0.0] + 5.0
+    space_map = learn_scaling("relevance", x, None, z)
+    unit = np.array([x[:, 0].std(), x[:, 1].std(), x[:, 2].std(), 1.0])
+    expected = np.sqrt(learn_relevance((x - x.mean(axis=0)) / unit, z)) / unit
+    np.testing.assert_allclose(space_map.matrix, expected, rtol=1e-12)
+
+
+def test_recalibration_in_the_stretched_space_forgets_columns_of_noise():
+    (x, z), (new, z_new) = errors(2000, 15, 1), errors(1000, 15, 2)
+    crps = {}
+    for scaling in ("standard", "relevance"):
+        rc = nc.LocalRecalibrator(k=100, scaling=scaling).fit(nc.Normal(np.zeros(2000), 1.0), z, x)
+        crps[scaling] = nc.scores.crps(rc.recalibrate(nc.Normal(np.zeros(1000), 1.0), new), z_new).mean()
+    assert crps["relevance"] < 0.93 * crps["standard"]
