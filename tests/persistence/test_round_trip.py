@@ -56,7 +56,8 @@ def test_results_are_the_same_in_a_new_process(fitted, tmp_path):
     for path, recalibrator in zip(paths, fitted.values(), strict=True):
         nc.save(recalibrator, path)
     command = [sys.executable, "-c", IN_A_NEW_PROCESS, *map(str, paths)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    found_in = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(found_in)}
     found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
     expected = {name: hashlib.sha256(answers(recalibrator)).hexdigest() for name, recalibrator in fitted.items()}
     assert dict(zip(fitted, found, strict=True)) == expected

@@ -1,8 +1,9 @@
 """Run a task over chunks of rows, on several threads, with memory set by a budget and not by the number of rows."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -15,7 +16,8 @@ from nearcal._optional import import_extra
 
 Progress: TypeAlias = bool | Callable[[int, int], None]
 
-_PAIRS_PER_CHUNK = 2**18  # more no longer fits in the caches; less, and threads queue for the interpreter
+# of fewer pairs, threads queue for the interpreter; of more rows, the last to finish lets the others wait
+_PAIRS_PER_CHUNK, _ROWS_PER_CHUNK = 2**19, 2**11
 _BYTES_PER_PAIR = 64  # a neighbour's index, distance, weight and score, and the temporaries of their arithmetic
 
 
@@ -40,29 +42,47 @@ class Workers:
         return min(self.memory // 2 // self.count() // _BYTES_PER_PAIR, _PAIRS_PER_CHUNK)
 
     def chunks(self, rows: int, pairs_per_row: int) -> list[slice]:
-        """Split rows so that the chunks in work at one time together stay within half of the memory budget."""
-        size = max(1, min(self.pairs_per_chunk() // max(pairs_per_row, 1), -(-rows // self.count())))
-        return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+        """Split rows so that the chunks in work at one time together stay within half of the memory budget.
+
+        Chunks are of one size but for a row, and every thread gets as many.
+        """
+        most = min(max(self.pairs_per_chunk() // max(pairs_per_row, 1), 1), _ROWS_PER_CHUNK)
+        turns = -(-rows // (most * self.count()))
+        count = min(turns * self.count(), rows)
+        return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]
 
     def run(self, task: Callable[[slice], None], chunks: list[slice]) -> None:
-        """Run the task on every chunk; the first error stops the rest and is raised."""
-        rows = chunks[-1].stop
+        """Run the task on every chunk; the first error stops the rest and is raised.
+
+        The calling thread works like the others: one that only waited would want the interpreter after every chunk.
+        It alone reports, what others have finished too.
+        """
         _keep_freed_memory(self.memory // 4)
-        with self._reporter(rows) as report:
-            if self.count() == 1 or len(chunks) == 1:
-                for chunk in chunks:
+        waiting = iter(chunks)
+        finished: deque[int] = deque()
+
+        def work(after_each: Callable[[], None]) -> None:
+            try:
+                for chunk in waiting:
                     task(chunk)
-                    report(chunk.stop - chunk.start)
-                return
-            with ThreadPoolExecutor(self.count()) as pool:
-                sizes = {pool.submit(task, chunk): chunk.stop - chunk.start for chunk in chunks}
-                try:
-                    for future in as_completed(sizes):
-                        future.result()
-                        report(sizes[future])
-                except BaseException:
-                    pool.shutdown(cancel_futures=True)
-                    raise
+                    finished.append(chunk.stop - chunk.start)
+                    after_each()
+            finally:
+                deque(waiting, maxlen=0)  # after an error nobody finds more to do
+
+        with self._reporter(chunks[-1].stop) as report:
+
+            def report_finished() -> None:
+                while finished:
+                    report(finished.popleft())
+
+            others = min(self.count(), len(chunks)) - 1
+            with ThreadPoolExecutor(max(others, 1)) as pool:
+                running = [pool.submit(work, lambda: None) for _ in range(others)]
+                work(report_finished)
+                for future in running:
+                    future.result()
+            report_finished()
 
     @contextmanager
     def _reporter(self, rows: int) -> Iterator[Callable[[int], None]]:

@@ -1,0 +1,76 @@
+"""Chunks cover all rows once, threads share them, and one thread alone speaks to the caller."""
+
+import threading
+
+import pytest
+
+from nearcal.recalibration._chunks import Workers
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("rows", "pairs_per_row"), [(1, 1), (7, 1000), (300_003, 1), (300_003, 1000), (100, 10**9)])
+def test_chunks_cover_all_rows_once_within_the_budget(threads, rows, pairs_per_row):
+    workers = Workers(threads=threads, memory=2**26)
+    chunks = workers.chunks(rows, pairs_per_row)
+    assert [row for chunk in chunks for row in range(chunk.start, chunk.stop)] == list(range(rows))
+    sizes = [chunk.stop - chunk.start for chunk in chunks]
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) == 1 or max(sizes) * pairs_per_row <= workers.pairs_per_chunk()
+    assert len(chunks) == rows or len(chunks) % threads == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_progress_is_told_by_the_caller_alone_and_reaches_the_end(threads):
+    told, tellers, done = [], set(), []
+
+    def progress(finished, total):
+        told.append((finished, total))
+        tellers.add(threading.get_ident())
+
+    workers = Workers(threads=threads, progress=progress)
+    chunks = workers.chunks(100_000, 1000)
+    workers.run(done.append, chunks)
+    assert sorted(done, key=lambda chunk: chunk.start) == chunks
+    assert tellers == {threading.get_ident()}
+    assert told == sorted(told)
+    assert told[-1] == (100_000, 100_000)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("where", ["task", "progress"])
+def test_an_error_stops_the_rest_and_is_raised(threads, where):
+    started = []
+    waiting = threading.Event()
+
+    def fail(*_):
+        waiting.set()
+        raise ZeroDivisionError(where)
+
+    def task(chunk):
+        started.append(chunk)
+        if where == "task" and chunk.start == 0:
+            fail()
+        waiting.wait(5)
+
+    if where == "progress":
+        waiting.set()
+    workers = Workers(threads=threads, progress=fail if where == "progress" else False)
+    chunks = workers.chunks(1_000_000, 1000)
+    with pytest.raises(ZeroDivisionError, match=where):
+        workers.run(task, chunks)
+    if where == "task":
+        assert len(started) <= 3 * threads < len(chunks)
+
+
+def test_an_error_of_another_thread_is_raised():
+    caller = threading.get_ident()
+    others_turn = threading.Event()
+
+    def task(chunk):
+        if threading.get_ident() != caller:
+            others_turn.set()
+            raise ZeroDivisionError
+        others_turn.wait(5)
+
+    with pytest.raises(ZeroDivisionError):
+        Workers(threads=2).run(task, Workers(threads=2).chunks(100_000, 1000))
