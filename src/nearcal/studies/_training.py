@@ -25,12 +25,15 @@ class Schedule:
         As usual; the optimiser is Adam.
     patience : int or None
         With a validation set: stop after so many epochs without a smaller loss; None runs all epochs.
+    decay : bool
+        Whether the learning rate falls to zero, along half a cosine.
     """
 
     epochs: int
     batch_size: int
     learning_rate: float
     patience: int | None = None
+    decay: bool = False
 
 
 def import_torch() -> ModuleType:
@@ -67,6 +70,8 @@ def train(
     if validation is not None:
         held_out = tuple(torch.tensor(array, dtype=torch.float32) for array in validation)
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate)
+    steps = schedule.epochs * -(-len(target) // schedule.batch_size)
+    rate = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps) if schedule.decay else None
     best, best_weights, waited = np.inf, None, 0
     for _ in range(schedule.epochs):
         network.train()
@@ -74,6 +79,8 @@ def train(
             optimizer.zero_grad()
             loss(network(inputs[batch]), target[batch]).backward()
             optimizer.step()
+            if rate is not None:
+                rate.step()
         if held_out is None:
             continue
         found = _mean_loss(torch, network, loss, *held_out)

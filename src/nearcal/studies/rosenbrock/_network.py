@@ -25,7 +25,8 @@ def make_network(widths: Sequence[int]) -> Any:
 def train_network(settings: Mapping[str, Any], seed: int) -> Outcome:
     """Train on the data of one seed; the outcome holds the weights."""
     data, _, _ = generate(settings["n"], seed)
-    schedule = Schedule(settings["epochs"], settings["batch_size"], settings["learning_rate"])
+    names = ("epochs", "batch_size", "learning_rate", "decay")
+    schedule = Schedule(**{name: settings[name] for name in names})
     with seeded(seed) as torch:
         network = make_network(settings["widths"])
 

@@ -29,9 +29,10 @@ class Rosenbrock(Study):
         return {
             "n": scale.choose(100_000, quick=10_000),
             "widths": scale.choose([1024, 1024, 240, 240], quick=[128, 128, 32, 32], full=PAPER_WIDTHS),
-            "epochs": scale.choose(8, quick=5, full=PAPER_EPOCHS),
+            "epochs": scale.choose(12, quick=5, full=PAPER_EPOCHS),
             "batch_size": 100,
             "learning_rate": 0.001,
+            "decay": scale.choose(True, quick=True, full=False),
             "draws": scale.choose(1000, quick=100),
             "radius": 0.5,
             "seeds": [FIRST_SEED + seed for seed in scale.seed_list(3)],
@@ -39,7 +40,7 @@ class Rosenbrock(Study):
 
     def units(self, settings: Mapping[str, Any]) -> Sequence[Unit]:
         """Return two units a seed: the network, and the methods on it."""
-        training = {name: settings[name] for name in ("n", "widths", "epochs", "batch_size", "learning_rate")}
+        training = {name: settings[name] for name in ("n", "widths", "epochs", "batch_size", "learning_rate", "decay")}
         methods = {name: settings[name] for name in ("n", "widths", "draws", "radius")} | {
             "drawn": settings["seeds"][0]
         }
