@@ -5,8 +5,7 @@
 FOLDER holds the sets as NAME.npz with arrays X (n, d) and y (n,). Each is split at random into 60% to train a base
 model, 20% to calibrate and 20% to judge; inputs and response are standardised by the training part. Base models are a
 linear regression and a network of two hidden layers of 50, both with one standard deviation from calibration
-residuals. Writes results/real_data.json and .md beside this file, and the conclusions into the README. Takes about ten
-minutes on two cores.
+residuals. Writes results/real_data.json and .md beside this file.
 
 Regions are ten clusters (k-means) of the calibration inputs. Regional error is the mean over regions of |coverage of
 90% intervals - 90%|; its floor is what perfect intervals would show with so few rows in each region. Small sets have a
@@ -220,17 +219,7 @@ def main():
     name = f"real_data_from_{arguments.first_seed}" if arguments.first_seed else "real_data"
     (arguments.output / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
     (arguments.output / f"{name}.md").write_text(table)
-    if arguments.output == RESULTS and arguments.sets == SETS and name == "real_data":
-        quote_in_readme(conclusions(rows))
     print(table)
-
-
-def quote_in_readme(lines):
-    """Put the conclusions between their marks in the README."""
-    readme = Path(__file__).parents[1] / "README.md"
-    start, end = "<!-- real data -->", "<!-- /real data -->"
-    before, after = readme.read_text().split(start)[0], readme.read_text().split(end)[1]
-    readme.write_text("\n".join([before + start, *lines, end]) + after)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@
 FOLDER holds the sets as NAME.npz with arrays X (n, d) and y (n,); diamonds come with the package and the paper's
 simulation is drawn. Splits are 60% to train, 20% to calibrate, 20% to judge, at most 10,000, 2,000 and 2,000 rows.
 Base models are those of base_models.py. Every finished (set, base model, seed) is kept in results/sharper.jsonl
-(results/sharper_from_SEED.jsonl for other first seeds); results/sharper.md and .json are of what is finished. What
-either holds is not run again. --table runs nothing. All eleven sets take a few hours on two cores.
+(results/sharper_from_SEED.jsonl for other first seeds); results/sharper.md and .json are of what is finished, and a
+table in the README. What either holds is not run again. --table runs nothing. All eleven sets take two hours on two
+cores.
 
 Methods: the base model; global recalibration; isotonic; the paper's local recalibration with layer and k tuned; the
 same with polish (and the quantile rule that goes with it), with relevance scaling (and the joined space), with
@@ -23,7 +24,7 @@ from pathlib import Path
 import base_models
 import numpy as np
 from scipy.special import ndtr
-from sharper_table import as_markdown
+from sharper_table import as_markdown, as_readme
 from sklearn.cluster import KMeans
 
 import nearcal as nc
@@ -141,7 +142,17 @@ def main():
     table = as_markdown(rows)
     tables.write_text(json.dumps({"versions": versions, "rows": rows}, indent=1, ensure_ascii=False) + "\n")
     (arguments.output / f"{name}.md").write_text(table)
+    if arguments.output == RESULTS and name == "sharper":
+        quote_in_readme(as_readme(rows))
     print(table)
+
+
+def quote_in_readme(lines):
+    """Put the table between its marks in the README."""
+    readme = Path(__file__).parents[1] / "README.md"
+    start, end = "<!-- real data -->", "<!-- /real data -->"
+    before, after = readme.read_text().split(start)[0], readme.read_text().split(end)[1]
+    readme.write_text("\n".join([before + start, *lines, end]) + after)
 
 
 if __name__ == "__main__":
