@@ -84,6 +84,17 @@ def describe_roofline(results):
     )
 
 
+def describe_adjustment(results):
+    """Return a Markdown table of what the adjustment and relevance scaling cost a query."""
+    names = list(results["cases"][0]["costs"])
+    lines = ["| n, d, k | " + " | ".join(names) + " |", "|---" + "|---:" * len(names) + "|"]
+    for row in results["cases"]:
+        case = f"{row['n']:.0e}, {row['d']}, {row['k']}".replace("e+0", "e")
+        cells = [f"{cost:.0f} ({cost / row['costs']['plain']:.2f})" for cost in row["costs"].values()]
+        lines.append(f"| {case} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def describe_tuning(results):
     """Return Markdown on the time to tune."""
     lines = ["| predictive distributions | seconds | of processors |", "|---|---:|---:|"]
@@ -141,6 +152,10 @@ def main():
     approximation = load("approximation")
     if approximation:
         parts += ["## Approximate search (n = 1e5, d = 20, k = 1000)", describe_approximation(approximation)]
+    adjustment = load("adjustment")
+    if adjustment:
+        title = "## Adjustment and relevance, microseconds per row (relative to plain)"
+        parts += [title, describe_adjustment(adjustment)]
     tuning = load("tuning")
     if tuning:
         parts += ["## Tuning", describe_tuning(tuning)]
