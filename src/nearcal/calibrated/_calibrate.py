@@ -152,7 +152,9 @@ def _with_recalibrator(
         raise InvalidParameterError(f"layer must be one name where a recalibrator is given, got {names}")
     dist, spaces = run_layers(adapter, X_cal, names)
     fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, spaces[names[0]])
-    return CalibratedModel(adapter, fitted, names[0], "The recalibrator was given.")
+    tuning = getattr(fitted, "tuning_", None)  # LocalRecalibrator() tunes itself
+    reason = "The recalibrator was given." if tuning is None else f"The recalibrator was given. {tuning.reason}"
+    return CalibratedModel(adapter, fitted, names[0], reason, tuning)
 
 
 def _layer_names(adapter: ModelAdapter, layer: Auto | str | Sequence[str]) -> list[str]:
