@@ -189,7 +189,8 @@ def _settings(method: str | None, k: str, radius: float | None, details: dict[st
             name for name, value in {"k": number, "radius": radius, **details}.items() if value not in (None, "auto")
         ]
         if idle:
-            raise Mistake(f"--method {chosen} has no use for --{idle[0]}", "leave it out, or take --method local")
+            option = f"--no-{idle[0]}" if details.get(idle[0]) is False else f"--{idle[0]}"
+            raise Mistake(f"--method {chosen} has no use for {option}", "leave it out, or take --method local")
     if number is not None and details["adjustment"] == "linear" and number < LEAST_NEIGHBORS:
         raise Mistake(
             f"--adjustment linear needs --k {LEAST_NEIGHBORS} at least, got {number}",
