@@ -70,7 +70,8 @@ def calibrate(
         overall as nearby; see :class:`LocalRecalibrator`. "auto" does so where the quantile rule allows it.
     recalibrator : recalibrator, optional
         A recalibrator to use instead, such as ``nc.IsotonicRecalibrator()``; a copy of it is fitted. If it asks for a
-        space, this is ``layer``, which must be one name, or for "auto" the first layer of the model.
+        space, this is ``layer``, which must be one name, or for "auto" the first layer of the model. What it tunes in
+        ``fit``, as ``nc.LocalRecalibrator()`` does, is in ``tuning`` of the result.
     threads, memory, progress
         As in :class:`LocalRecalibrator`; ``progress`` is that of tuning.
     **adapter_options

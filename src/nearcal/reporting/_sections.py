@@ -70,15 +70,14 @@ def choice_section(tuning: Tuning) -> Markup:
         element("th", words, class_="number", scope="col") for words in ("CRPS of the best", "behind the best of all")
     ]
     head += [element("th", "The best", scope="col")]
-    lines = []
-    for row in tuning.evidence:
+    evidence = tuning.evidence
+    least, lines = float(evidence["crps"].min()), []
+    for row in evidence:
         chosen = " (chosen)" if row["chosen"] else ""
-        behind = (
-            "" if row["difference"] == 0 else format_with_error(row["difference"], row["difference_std_error"], "+")
-        )
         cells = [element("th", row["kind"] + chosen, scope="row"), element("td", f"{row['tried']:,}", class_="number")]
-        cells += [element("td", text, class_="number") for text in (format_number(row["crps"]), behind)]
-        cells.append(element("td", shorten(row["best"], _LONGEST_CHOICE), class_="good"))
+        cells += [element("td", format_number(row["crps"]), class_="number")]
+        cells += [element("td", _behind(row["difference"], row["difference_std_error"], least), class_="number")]
+        cells += [element("td", shorten(row["best"], _LONGEST_CHOICE), class_="good")]
         lines.append(element("tr", cells, class_="chosen" if chosen else None))
     table = element("table", element("thead", element("tr", head)), element("tbody", lines), class_="choice")
     about = (
@@ -89,6 +88,13 @@ def choice_section(tuning: Tuning) -> Markup:
         element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table of candidates"),
         element("p", about, class_="about"),
     )
+
+
+def _behind(difference: float, error: float, least: float) -> str:
+    """Return by how much of the least score another is worse, nothing for the best and where scores are infinite."""
+    if not (difference > 0 and least > 0 and np.isfinite(difference)):
+        return ""
+    return f"{100 * difference / least:.1f} ± {100 * error / least:.1f}%"
 
 
 def charts_section(methods: Sequence[Method]) -> Markup:
