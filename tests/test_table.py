@@ -8,6 +8,12 @@ import nearcal as nc
 TABLE = nc.Table({"name": ["a", "bb"], "value": [1.0, np.nan], "n": [3, 40]})
 
 
+def test_words_that_begin_like_numbers_stay_words():
+    assert str(nc.Table({"word": ["none", "linear"], "number": [np.inf, 1.0]})) == (
+        "word    number\nnone       inf\nlinear       1"
+    )
+
+
 def test_prints_aligned():
     assert str(TABLE) == "name  value   n\na         1   3\nbb           40"
 

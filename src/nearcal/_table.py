@@ -109,6 +109,6 @@ def align(columns: Mapping[str, list[str]]) -> str:
     padded = []
     for name, cells in columns.items():
         width = max(len(name), *(len(cell) for cell in cells)) if cells else len(name)
-        is_number = all(cell == "" or cell[0] in "-+.0123456789in" for cell in cells)
+        is_number = all(cell == "" or cell[0] in "-+.0123456789" or cell[:3] in ("inf", "nan") for cell in cells)
         padded.append([cell.rjust(width) if is_number else cell.ljust(width) for cell in (name, *cells)])
     return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))

@@ -1,10 +1,10 @@
 """Relevance: how much each column of a space tells about the errors of a model.
 
 Errors are the normal scores z of a calibration set. A column matters for recalibration if the location of z or its
-spread changes along it, so the targets are z and |z - median|, both cut at their outer hundredths and of unit variance.
-Extremely randomised trees (Geurts, Ernst and Wehenkel, 2006, doi:10.1007/s10994-006-6226-1) are grown for both
-together. The importance of a column is usually what its splits explain on the rows they were chosen on, which rewards
-columns of pure noise as well. Here every tree is grown on half of its rows and judged on the other half, by the
+spread changes along it, so the targets are z and ``|z - median|``, both cut at their outer hundredths and of unit
+variance. Extremely randomised trees (Geurts, Ernst and Wehenkel, 2006, doi:10.1007/s10994-006-6226-1) are grown for
+both together. The importance of a column is usually what its splits explain on the rows they were chosen on, which
+rewards columns of pure noise as well. Here every tree is grown on half of its rows and judged on the other half, by the
 product of what a split shifts in the two halves: that is zero on average where a column tells nothing.
 """
 

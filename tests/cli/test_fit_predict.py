@@ -97,6 +97,11 @@ def test_methods_that_ask_for_no_space(method, folder, nearcal, tmp_path):
         (("--radius", 0.8, "--smoothing", "uniform"), {"radius": 0.8, "smoothing": "uniform", "scaling": "standard"}),
         (("--k", 30, "--scaling", "whiten"), {"k": 30, "smoothing": "epanechnikov", "scaling": "whiten"}),
         (("--method", "knn", "--k", 30), {"k": 30, "polish": False}),
+        (
+            ("--k", 30, "--scaling", "relevance", "--adjustment", "linear", "--shrinkage", "--no-polish"),
+            {"scaling": "relevance", "adjustment": "linear", "shrinkage": True, "polish": False},
+        ),
+        (("--k", 30, "--components", 1), {"components": 1, "adjustment": "none", "shrinkage": False, "polish": True}),
     ],
 )
 def test_settings_are_those_given(options, settings, folder, nearcal, tmp_path):
@@ -128,6 +133,43 @@ def test_without_settings_it_tunes_as_calibrate_does(folder, nearcal, tmp_path):
         "reason": expected.reason,
         "version": nc.__version__,
     }
+
+
+def test_what_is_given_is_not_chosen(folder, nearcal, tmp_path):
+    model = tmp_path / "model.nearcal"
+    options = (
+        "--scaling",
+        "relevance",
+        "--adjustment",
+        "linear",
+        "--no-shrinkage",
+        "--no-polish",
+        "--smoothing",
+        "uniform",
+    )
+    done = nearcal("fit", folder / "cal.csv", "-o", model, "--y", "price", *NORMAL, "--space", "h*", *options)
+    assert (done.code, done.err) == (0, "")
+    loaded = nc.load(model)
+    local = [row for row in loaded.tuning.table if row["kind"] == "local"]
+    assert {row["scaling"] for row in local} == {"relevance"}
+    assert {row["adjustment"] for row in local} == {"linear"}
+    assert {row["smoothing"] for row in local} == {"uniform"}
+    assert not any(row["shrinkage"] for row in local)
+    assert loaded.recalibrator.get_params().get("polish") in (None, False)
+
+
+def test_joined_spaces_are_known_by_their_columns(folder, nearcal, tmp_path):
+    cal, new = columns_of(make_table(400, 1)), columns_of(make_table(250, 3))
+    adapter = ColumnsModel("normal", {"loc": "mu", "scale": "sigma"}, {"a": ("h1",), "b": ("h2",)}, "price")
+    expected = nc.calibrate(adapter, cal, cal["price"], layer="a + b", k=40, smoothing="uniform", scaling="relevance")
+    model, out = tmp_path / "model.nearcal", tmp_path / "out.parquet"
+    nc.save(expected, model)
+    done = nearcal("predict", model, folder / "new.parquet", "-o", out)
+    assert (done.code, done.err) == (0, "")
+    np.testing.assert_array_equal(read_table(out)["mean"], expected.predict(new).mean())
+    done = nearcal("evaluate", model, folder / "test.csv", "--regions", 4)
+    assert (done.code, done.err) == (0, "")
+    assert "regional_coverage_error" in done.out
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

@@ -1,5 +1,6 @@
 """evaluate, inspect, report, reproduce, demo; help; and what happens without the extra."""
 
+import html
 import json
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 import nearcal as nc
 from nearcal.cli._app import COMMANDS
 from tests.cli.tables import NORMAL, make_table, write_table
+
+SCALING = "standard"  # one is enough where tuning is not what is tested
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +90,27 @@ def test_inspect_shows_the_evidence(folder, nearcal, tmp_path):
     assert found[0]["k"] is None  # no recalibration has none
 
 
+def test_inspect_shows_the_evidence_of_what_tuned_itself(nearcal, tmp_path):
+    """A recalibrator by itself, and one given to calibrate."""
+    table = {name: column.to_numpy() for name, column in zip(*_named(make_table(200, 1)), strict=True)}
+    base, space = nc.Normal(table["mu"], table["sigma"]), np.column_stack([table["h1"], table["h2"]])
+    alone = nc.LocalRecalibrator(scaling=SCALING, smoothing="uniform").fit(base, table["price"], space)
+    columns = nc.adapters.ColumnsModel("normal", {"loc": "mu", "scale": "sigma"}, {"both": ("h1", "h2")})
+    given = nc.calibrate(columns, table, table["price"], recalibrator=nc.LocalRecalibrator(scaling=SCALING))
+    assert given.tuning is given.recalibrator.tuning_
+    assert given.reason == f"The recalibrator was given. {given.tuning.reason}"
+    for content, tuning in ((alone, alone.tuning_), (given, given.tuning)):
+        nc.save(content, tmp_path / "it")
+        text = nearcal("inspect", tmp_path / "it").out
+        assert f"\nEvidence: leave-one-out CRPS of the best of every kind\n{tuning.evidence}\n" in text
+        assert text.endswith(f"\n\n{tuning}\n")
+        found = json.loads(nearcal("inspect", tmp_path / "it", "--json").out)
+        assert [row["kind"] for row in found["evidence"]] == tuning.evidence["kind"].tolist()
+        assert len(found["tuning"]) == len(tuning.table)
+        assert found["settings"]["k"] == tuning.chosen.k  # not "auto"
+        assert found["settings"]["shrinkage"] == tuning.chosen.shrinkage
+
+
 def test_inspect_takes_files_saved_from_python(nearcal, tmp_path):
     fitted = nc.VarianceScaling().fit(nc.Normal([0.0, 0.0], 2.0), [-1.0, 1.0])
     nc.save(fitted, tmp_path / "scaling", tuning="by hand")
@@ -130,6 +154,15 @@ def test_report_hands_over_what_the_page_needs(folder, nearcal, tmp_path, monkey
     assert json.loads(done.out) == {"output": str(page), "rows": 300, "rows_left_out": 0}
     assert list(given["features"]) == ["h1", "h2"]
     assert given["title"] == "model.nearcal on test.csv"
+    assert given["tuning"] is None
+
+
+def test_report_shows_the_choice(folder, nearcal, tmp_path):
+    model, page = tmp_path / "model.nearcal", tmp_path / "report.html"
+    options = ("--space", "h*", "--scaling", SCALING, "--smoothing", "uniform")
+    nearcal("fit", folder / "cal.parquet", "-o", model, "--y", "price", *NORMAL, *options)
+    nearcal("report", model, folder / "test.csv", "-o", page)
+    assert html.escape(nc.load(model).tuning.reason) in page.read_text()
 
 
 def test_report_writes_the_page(folder, nearcal, tmp_path):

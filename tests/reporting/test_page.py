@@ -116,6 +116,24 @@ def test_a_notebook_shows_the_page_in_a_frame(local):
     assert 'sandbox="allow-scripts"' in shown
 
 
+def test_the_choice_is_shown_where_it_is_known(local):
+    report, dist, out, y, space, _ = local
+    heading = "How recalibration was chosen"
+    assert re.search(rf"<section [^>]* hidden>\n<h2[^>]*>{heading}", report.html)
+    hostile = HOSTILE["feature"]
+    tuning = nc.tune(dist[:300], y[:300], {hostile: space[:300]}, k=[20, 50], scalings=("standard", "relevance"))
+    page = nc.report({"base": dist, "local": out}, y, tuning=tuning).html
+    assert not re.search(rf"<section [^>]* hidden>\n<h2[^>]*>{heading}", page)
+    assert [tag for tag, _ in Elements(page).elements].count("script") == 2
+    text = "".join(Elements(page).text)
+    assert tuning.reason in text
+    for row in tuning.evidence:
+        assert row["kind"] + (" (chosen)" if row["chosen"] else "") in text
+        assert row["best"] in text
+    with pytest.raises(nc.InvalidInputError, match=r"tuning must be what nearcal\.tune returns, .* got str"):
+        nc.report(dist, y, tuning=tuning.reason)
+
+
 # ---- network ----------------------------------------------------------------------------------------------------
 
 

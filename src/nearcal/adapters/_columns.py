@@ -93,11 +93,11 @@ class ColumnsModel(ModelAdapter):
         """Return the names of the spaces."""
         return tuple(self.spaces)
 
-    def columns(self, layer: str | None = None) -> tuple[str, ...]:
-        """Return the columns that predictions are made of, and those of a space, each once."""
+    def columns(self, *layers: str) -> tuple[str, ...]:
+        """Return the columns that predictions are made of, and those of spaces, each once."""
         sources = [source if isinstance(source, tuple) else (source,) for source in self.parameters.values()]
         named = [name for source in sources for name in source if isinstance(name, str)]
-        return tuple(dict.fromkeys([*named, *(() if layer is None else self.spaces[layer])]))
+        return tuple(dict.fromkeys([*named, *(name for layer in layers for name in self.spaces[layer])]))
 
     def positive_columns(self) -> dict[str, str]:
         """Return the columns that must be positive, each with the parameter it is."""

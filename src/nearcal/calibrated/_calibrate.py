@@ -70,7 +70,8 @@ def calibrate(
         overall as nearby; see :class:`LocalRecalibrator`. "auto" does so where the quantile rule allows it.
     recalibrator : recalibrator, optional
         A recalibrator to use instead, such as ``nc.IsotonicRecalibrator()``; a copy of it is fitted. If it asks for a
-        space, this is ``layer``, which must be one name, or for "auto" the first layer of the model.
+        space, this is ``layer``, which must be one name, or for "auto" the first layer of the model. What it tunes in
+        ``fit``, as ``nc.LocalRecalibrator()`` does, is in ``tuning`` of the result.
     threads, memory, progress
         As in :class:`LocalRecalibrator`; ``progress`` is that of tuning.
     **adapter_options
@@ -152,7 +153,9 @@ def _with_recalibrator(
         raise InvalidParameterError(f"layer must be one name where a recalibrator is given, got {names}")
     dist, spaces = run_layers(adapter, X_cal, names)
     fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, spaces[names[0]])
-    return CalibratedModel(adapter, fitted, names[0], "The recalibrator was given.")
+    tuning = getattr(fitted, "tuning_", None)  # LocalRecalibrator() tunes itself
+    reason = "The recalibrator was given." if tuning is None else f"The recalibrator was given. {tuning.reason}"
+    return CalibratedModel(adapter, fitted, names[0], reason, tuning)
 
 
 def _layer_names(adapter: ModelAdapter, layer: Auto | str | Sequence[str]) -> list[str]:

@@ -15,14 +15,14 @@ _WIDEST = 256  # columns of a layer that takes part in the joined space
 
 def run_layers(adapter: ModelAdapter, X: Any, names: Sequence[str]) -> tuple[Distribution, dict[str, FloatArray]]:
     """Return the distributions of inputs and their positions in spaces, joined ones included, in one pass."""
-    parts = {name: _parts(adapter, name) for name in names}
+    parts = {name: layer_parts(adapter, name) for name in names}
     dist, found = adapter.run(X, list(dict.fromkeys(part for several in parts.values() for part in several)))
     return dist, {name: _join(found, several) for name, several in parts.items()}
 
 
 def represent_layer(adapter: ModelAdapter, X: Any, name: str) -> FloatArray:
     """Return the positions of inputs in one space."""
-    parts = _parts(adapter, name)
+    parts = layer_parts(adapter, name)
     return _join({part: adapter.represent(X, part) for part in parts}, parts)
 
 
@@ -34,7 +34,8 @@ def with_joined(layers: Sequence[str], spaces: Mapping[str, FloatArray]) -> dict
     return {**spaces, **joined}
 
 
-def _parts(adapter: ModelAdapter, name: str) -> list[str]:
+def layer_parts(adapter: ModelAdapter, name: str) -> list[str]:
+    """Return the layers that a space consists of."""
     return [name] if name in adapter.layers() else name.split(_JOINT)
 
 

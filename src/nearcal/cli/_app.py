@@ -109,7 +109,8 @@ def _as_misuse(error: Any, arguments: Sequence[str]) -> Mistake:
     if command := re.match(r"No such command '(.*?)'", message):
         return Mistake(f"there is no command {command[1]!r}", did_you_mean(command[1], COMMANDS))
     if option := re.match(r"No such option:? '?(--?[\w-]*)", message):
-        known = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
+        names = [name for own in error.ctx.command.params for name in (*own.opts, *own.secondary_opts)]
+        known = [name for name in names if name.startswith("--")]
         return Mistake(f"there is no option {option[1]}", did_you_mean(option[1], known))
     name = next((argument for argument in arguments if argument in COMMANDS), "")
     return Mistake(message, f"see nearcal {name} --help" if name else "see nearcal --help")

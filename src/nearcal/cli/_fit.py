@@ -24,7 +24,9 @@ from nearcal.recalibration import (
     LocalRecalibrator,
     VarianceScaling,
 )
+from nearcal.recalibration._adjustment import ADJUSTMENTS, LEAST_NEIGHBORS
 from nearcal.recalibration._local_sample import QuantileRule
+from nearcal.recalibration._settings import PAPER
 from nearcal.scaling import SCALINGS
 from nearcal.smoothing import SMOOTHINGS
 
@@ -46,7 +48,7 @@ nearcal fit calibration.parquet -o model.nearcal --y price \
 nearcal fit calibration.csv -o model.nearcal --y price \
     --quantile 'q*' --space carat,depth
 nearcal fit calibration.arrow -o model.nearcal --y price \
-    --samples 'draw_*' --space 'x*' --k 500
+    --samples 'draw_*' --space 'x*' --k 500 --adjustment linear
 nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
 """
@@ -73,7 +75,8 @@ def fit(
     space: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="GLOB", help="Columns in which near means similar; NAME=GLOB for several to choose among."
+            metavar="GLOB",
+            help="Columns in which near means similar; NAME=GLOB for several to choose among, alone or joined.",
         ),
     ] = None,
     method: Annotated[
@@ -87,6 +90,28 @@ def fit(
     scaling: Annotated[
         str, typer.Option(help=f"{', '.join(SCALINGS)}; auto chooses, or with --k is standard.")
     ] = "auto",
+    components: Annotated[
+        int | None, typer.Option(min=1, help="Keep this many principal components of the space, for wide ones.")
+    ] = None,
+    adjustment: Annotated[
+        str, typer.Option(help=f"{', '.join(ADJUSTMENTS)}; auto chooses, or with --k is none.")
+    ] = "auto",
+    shrinkage: Annotated[
+        bool | None,
+        typer.Option(
+            "--shrinkage/--no-shrinkage",
+            help="Draw neighbourhoods that tell little towards all rows; chosen if not said, or with --k off.",
+            show_default=False,
+        ),
+    ] = None,
+    polish: Annotated[
+        bool | None,
+        typer.Option(
+            "--polish/--no-polish",
+            help="Correct all rows alike, so that coverage is right overall; on if not said, but for knn.",
+            show_default=False,
+        ),
+    ] = None,
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -100,7 +125,19 @@ def fit(
             f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
         )
     require_place(output)
-    settings = _settings(method, k, radius, smoothing, scaling)
+    settings = _settings(
+        method,
+        k,
+        radius,
+        {
+            "smoothing": smoothing,
+            "scaling": scaling,
+            "components": "auto" if components is None else components,
+            "adjustment": adjustment,
+            "shrinkage": "auto" if shrinkage is None else shrinkage,
+            "polish": "auto" if polish is None else polish,
+        },
+    )
     file = open_table(calibration)
     model = map_columns(
         file,
@@ -132,10 +169,10 @@ def fit(
     _announce(calibrated, output, len(table[y]), findings.incomplete, as_json)
 
 
-def _settings(method: str | None, k: str, radius: float | None, smoothing: str, scaling: str) -> dict[str, Any]:
+def _settings(method: str | None, k: str, radius: float | None, details: dict[str, Any]) -> dict[str, Any]:
     """Return the settings, checked for what they are and for whether they go together."""
-    check_word(smoothing, ("auto", *SMOOTHINGS), "--smoothing")
-    check_word(scaling, ("auto", *SCALINGS), "--scaling")
+    for name, known in (("smoothing", SMOOTHINGS), ("scaling", SCALINGS), ("adjustment", ADJUSTMENTS)):
+        check_word(details[name], ("auto", *known), f"--{name}")
     number = None if k == "auto" else _as_count(k)
     if number is not None and radius is not None:
         raise Mistake("--k and --radius are both given", "give one of them")
@@ -148,11 +185,18 @@ def _settings(method: str | None, k: str, radius: float | None, smoothing: str, 
     if chosen == "auto" and is_given:
         raise Mistake("--method auto chooses k itself", "leave out --method, or --k and --radius")
     if chosen in _OF_ALL_ROWS:
-        options = {"--k": number, "--radius": radius, "--smoothing": smoothing, "--scaling": scaling}
-        idle = [option for option, value in options.items() if value not in (None, "auto")]
+        idle = [
+            name for name, value in {"k": number, "radius": radius, **details}.items() if value not in (None, "auto")
+        ]
         if idle:
-            raise Mistake(f"--method {chosen} has no use for {idle[0]}", "leave it out, or take --method local")
-    return {"method": chosen, "k": number, "radius": radius, "smoothing": smoothing, "scaling": scaling}
+            option = f"--no-{idle[0]}" if details.get(idle[0]) is False else f"--{idle[0]}"
+            raise Mistake(f"--method {chosen} has no use for {option}", "leave it out, or take --method local")
+    if number is not None and details["adjustment"] == "linear" and number < LEAST_NEIGHBORS:
+        raise Mistake(
+            f"--adjustment linear needs --k {LEAST_NEIGHBORS} at least, got {number}",
+            "take more neighbours, or --adjustment none",
+        )
+    return {"method": chosen, "k": number, "radius": radius, **details}
 
 
 def _as_count(k: str) -> int:
@@ -173,22 +217,17 @@ def _check_k(k: int | None, rows: int) -> None:
 
 
 def _calibrate(model: Any, table: Any, y: Any, settings: dict[str, Any], report: Any) -> CalibratedModel:
-    smoothing, scaling = settings["smoothing"], settings["scaling"]
+    details = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
     if settings["method"] == "auto":
-        return calibrate(model, table, y, smoothing=smoothing, scaling=scaling, progress=report)
+        return calibrate(model, table, y, **details, progress=report)
     if settings["method"] in _OF_ALL_ROWS:
         recalibrator = _OF_ALL_ROWS[settings["method"]]()
         dist = model.distribution(table)
         return CalibratedModel(model, recalibrator.fit(dist, y, None), None, "The method was given.")
     local = KNNRegressor if settings["method"] == "knn" else LocalRecalibrator
-    recalibrator = local(
-        settings["k"],
-        settings["radius"],
-        "epanechnikov" if smoothing == "auto" else smoothing,
-        scaling="standard" if scaling == "auto" else scaling,
-        quantile_rule=_RULE,
-        polish=settings["method"] == "local",
-    )
+    usual = PAPER | {"scaling": "standard", "polish": settings["method"] == "local"}
+    details = {name: usual[name] if value == "auto" else value for name, value in details.items()}
+    recalibrator = local(settings["k"], settings["radius"], **details, quantile_rule=_RULE)
     return calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
 
 

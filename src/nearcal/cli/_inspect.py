@@ -28,12 +28,15 @@ def inspect(
     facts = _facts(model, artefact)
     tuning = artefact.tuning
     if as_json:
-        print_json(facts | {"tuning": _as_plain(tuning)})
+        evidence = list(tuning.evidence) if isinstance(tuning, Tuning) else None
+        print_json(facts | {"evidence": evidence, "tuning": _as_plain(tuning)})
         return
     width = max(len(name) for name in facts)
     for name, value in facts.items():
         if value is not None and not (name == "reason" and tuning):  # which ends with the reason
             print(f"{name.ljust(width)}  {_in_words(value)}")
+    if isinstance(tuning, Tuning):
+        print(f"\nEvidence: leave-one-out CRPS of the best of every kind\n{tuning.evidence}")
     if tuning is not None:
         print(f"\n{tuning}")
 
@@ -51,8 +54,15 @@ def _facts(path: Path, artefact: Artefact) -> dict[str, Any]:
         "class": type(recalibrator).__name__,
         "calibration_points": recalibrator.n_cal_,
         "dimensions": getattr(recalibrator, "n_features_in_", None),
-        "settings": {name: value for name, value in recalibrator.get_params().items() if name != "progress"},
+        "settings": _settings(recalibrator),
     }
+
+
+def _settings(recalibrator: Any) -> dict[str, Any]:
+    """Return the settings in use: what was left open as it was tuned."""
+    given = {name: value for name, value in recalibrator.get_params().items() if name != "progress"}
+    in_use = getattr(recalibrator, "settings_", None)
+    return {name: getattr(in_use, name, value) for name, value in given.items()}
 
 
 def _facts_of_model(model: Any) -> dict[str, Any]:

@@ -4,18 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from nearcal._arrays import FloatArray
 from nearcal.cli._console import remark
 from nearcal.cli._mapping import match_columns
 from nearcal.cli._mistakes import Mistake
-from nearcal.cli._model import load_model
+from nearcal.cli._model import load_model, parts_of_space
 from nearcal.cli._numbers import must_be_positive, read_all
 from nearcal.cli._tables import is_numeric, open_table
 from nearcal.distributions import Distribution
+from nearcal.tuning import Tuning
 
 
 class Judged(NamedTuple):
-    """Distributions by name, responses and their name, positions if there are any, and features by name."""
+    """Distributions by name, responses and their name, positions if there are any, features by name, and the rest."""
 
     dists: dict[str, Distribution]
     y: FloatArray
@@ -23,6 +26,7 @@ class Judged(NamedTuple):
     space: FloatArray | None
     features: dict[str, Any]
     left_out: int
+    tuning: Tuning | None
 
 
 def judge(
@@ -36,10 +40,11 @@ def judge(
         raise Mistake(f"{model} does not say which column holds the responses", "name it by --y")
     file.require([y], asked_by="should hold the responses")
     # a model that recalibrates all rows alike still names a space, in which regions can be told apart
-    layer = calibrated.layer or next(iter(columns.layers()), None)
-    needed = columns.columns(layer)
+    spaces = parts_of_space(calibrated, columns) or columns.layers()[:1]
+    needed = columns.columns(*spaces)
     file.require(needed, asked_by=f"{model} takes")
-    shown = match_columns(file, features, "--features") if features else (columns.spaces[layer] if layer else ())
+    own = tuple(dict.fromkeys(name for space in spaces for name in columns.spaces[space]))
+    shown = match_columns(file, features, "--features") if features else own
     numeric = [name for name in shown if is_numeric(file.schema.field(name).type)]
     texts = [name for name in shown if name not in numeric]
     names = list(dict.fromkeys([y, *needed, *numeric]))
@@ -52,7 +57,8 @@ def judge(
         {"base": calibrated.base(table), "recalibrated": calibrated.predict(table)},
         table[y],
         y,
-        columns.represent(table, layer) if layer else None,
+        np.column_stack([table[name] for name in own]) if own else None,
         {name: table[name] if name in table else others[name] for name in shown},
         findings.incomplete,
+        calibrated.tuning,
     )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from nearcal.adapters import ColumnsModel
 from nearcal.calibrated import CalibratedModel
+from nearcal.calibrated._layers import layer_parts
 from nearcal.cli._mistakes import Mistake, require_file
 from nearcal.cli._tables import FORMATS
 from nearcal.persistence import Artefact, read
@@ -26,3 +27,8 @@ def load_model(path: Path) -> tuple[CalibratedModel, ColumnsModel]:
         f"{path} holds a {type(content).__name__} saved from Python, which does not say what columns it takes",
         "make a model with nearcal fit, or use nearcal.load in Python",
     )
+
+
+def parts_of_space(calibrated: CalibratedModel, columns: ColumnsModel) -> list[str]:
+    """Return the spaces of columns that neighbours are looked for in, several where they are joined, or none."""
+    return [] if calibrated.layer is None else layer_parts(columns, calibrated.layer)

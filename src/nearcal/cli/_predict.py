@@ -15,7 +15,7 @@ from nearcal.cli._companion import Companion
 from nearcal.cli._console import print_json, progress_bar, remark
 from nearcal.cli._mapping import match_columns
 from nearcal.cli._mistakes import Mistake, check_share, require_place
-from nearcal.cli._model import load_model
+from nearcal.cli._model import load_model, parts_of_space
 from nearcal.cli._numbers import Rows, check_all, iterate, must_be_positive
 from nearcal.cli._output import writing
 from nearcal.cli._tables import check_format, open_table
@@ -69,7 +69,7 @@ def predict(
     wanted = Wanted(mean, std, coverages, levels, false_alarm if reliability else None)
     calibrated, columns = load_model(model)
     file = open_table(new)
-    needed = columns.columns(calibrated.layer)
+    needed = columns.columns(*parts_of_space(calibrated, columns))
     file.require(needed, asked_by=f"{model} takes")
     kept = match_columns(file, keep or [], "--keep")
     _check_clashes(kept, wanted)

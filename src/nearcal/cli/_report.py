@@ -50,6 +50,7 @@ def report(
         title=title or f"{model.name} on {test.name}",
         response=judged.response,
         coverage=coverage,
+        tuning=judged.tuning,
     )
     page.save(output)
     if as_json:

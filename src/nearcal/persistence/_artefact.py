@@ -157,7 +157,12 @@ def read(path: str | os.PathLike[str], *, verify: bool = True) -> Artefact:
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # intact by its checksum, yet not what save writes: made by something else, or by a version with other classes
         raise ArtefactError(f"{place} does not hold what nearcal can load: {error}") from error
-    return Artefact(content, getattr(content, "tuning", None) if tuning is None else tuning, manifest["nearcal"])
+    return Artefact(content, _own_tuning(content) if tuning is None else tuning, manifest["nearcal"])
+
+
+def _own_tuning(content: Any) -> Any:
+    """Return how a calibrated model, or a recalibrator by itself, was tuned; None if it was not."""
+    return getattr(content, "tuning", getattr(content, "tuning_", None))
 
 
 def _as_path(path: Any) -> Path:

@@ -45,6 +45,7 @@ def build_page(title: str, parts: Mapping[str, Markup], data: Mapping[str, Any] 
         script=script,
         data=embed_json(data),
         explorer_hidden="" if data is not None else "hidden",
+        choice_hidden="" if parts["choice"] else "hidden",
     )
 
 

@@ -27,6 +27,7 @@ from nearcal.reporting._names import shorten, shorten_all, shorten_features
 from nearcal.reporting._page import build_page
 from nearcal.reporting._places import all_rows, describe_places
 from nearcal.reporting._verdict import Change, Method, Verdict, decide
+from nearcal.tuning import Tuning
 
 _METRICS = ("crps", "rmse", "interval_score", "coverage", "width", "worst_region_coverage", "regional_coverage_error")
 _REGIONAL = 2  # the last metrics, which need regions
@@ -87,6 +88,7 @@ def report(
     n_cal: int | None = None,
     k: int | None = None,
     points: int = 50_000,
+    tuning: Tuning | None = None,
     path: str | PathLike[str] | None = None,
     rng: int = 0,
 ) -> Report:
@@ -129,6 +131,9 @@ def report(
         Number of rows in a neighbourhood of the explorer; None takes 2%, at least 50 and at most 300.
     points : int
         Most rows in the explorer; of more, as many are drawn at random. All else is computed from all rows.
+    tuning : Tuning, optional
+        How recalibration was chosen, such as ``calibrated.tuning`` of :func:`nearcal.calibrate` or ``tuning_`` of
+        :class:`LocalRecalibrator`: the page shows the reason and the best candidate of every kind.
     path : str or path, optional
         Where to save the page.
     rng : int
@@ -149,6 +154,10 @@ def report(
     Where age > 60, 90% intervals of “predictions” cover 57.8% (630 rows).
     """
     named = _as_named(dists)
+    if not isinstance(tuning, Tuning | None):
+        raise InvalidInputError(
+            f"tuning must be what nearcal.tune returns, such as calibrated.tuning, got {type(tuning).__name__}"
+        )
     n = len(next(iter(named.values())))
     observations = as_response(y, n, "y")
     positions = None if space is None else as_space(space, "space", n)
@@ -180,8 +189,9 @@ def report(
             axes=places.features if places else (),
             response=shorten(response),
         )
+    anew = places.anew if places else ()
     made = Report(
-        build_page(title, _parts(methods, verdict, evaluation, places.anew if places else (), title, rng), data),
+        build_page(title, _parts(methods, verdict, evaluation, anew, title, rng, tuning), data),
         verdict,
         evaluation,
         _region_table(methods),
@@ -253,7 +263,13 @@ def _sample(n: int, points: int, generator: np.random.Generator) -> IntArray:
 
 
 def _parts(
-    methods: Sequence[Method], verdict: Verdict, evaluation: Evaluation, anew: Collection[str], title: str, rng: int
+    methods: Sequence[Method],
+    verdict: Verdict,
+    evaluation: Evaluation,
+    anew: Collection[str],
+    title: str,
+    rng: int,
+    tuning: Tuning | None,
 ) -> dict[str, Markup]:
     coverage, n = methods[0].observed.coverage, methods[0].overall.n
     settings = {
@@ -270,6 +286,7 @@ def _parts(
         "table": _sections.table_section(evaluation, coverage),
         "charts": _sections.charts_section(methods),
         "regions": _sections.regions_section(methods, anew),
+        "choice": Markup() if tuning is None else _sections.choice_section(tuning),
         "notes": _sections.notes_section(methods, settings),
     }
 

@@ -4,14 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from nearcal._table import format_with_error
+from nearcal._table import format_number, format_with_error
 from nearcal.diagnostics import pit_histogram, reliability
 from nearcal.evaluation import Evaluation
 from nearcal.reporting import _charts
 from nearcal.reporting._judgement import POWER, SIGNIFICANT, SMALL_DISTANCE, SMALL_GAP, Grade, Judgement
 from nearcal.reporting._markup import Markup, element, join
-from nearcal.reporting._names import shorten_all
+from nearcal.reporting._names import shorten, shorten_all
 from nearcal.reporting._verdict import Method, Verdict
+from nearcal.tuning import Tuning
 
 _METRICS = {
     "crps": ("Error of the predictive distribution (CRPS)", "lower is better"),
@@ -25,6 +26,7 @@ _METRICS = {
 _SHARES = ("coverage", "worst_region_coverage", "regional_coverage_error")
 _GRADES = {Grade.FINE: "no evidence", Grade.SLIGHT: "slightly off", Grade.CLEAR: "clearly off"}
 _BINS = 20
+_LONGEST_CHOICE = 200
 
 
 def verdict_section(verdict: Verdict) -> Markup:
@@ -59,6 +61,40 @@ def table_section(evaluation: Evaluation, coverage: float) -> Markup:
         lines.append(element("tr", cells))
     table = element("table", element("thead", element("tr", head, change)), element("tbody", lines), class_="metrics")
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table of metrics")
+
+
+def choice_section(tuning: Tuning) -> Markup:
+    """Return how recalibration was chosen on the calibration set: the reason, and the best candidate of every kind."""
+    head = [element("th", "Recalibration", scope="col"), element("th", "tried", class_="number", scope="col")]
+    head += [
+        element("th", words, class_="number", scope="col") for words in ("CRPS of the best", "behind the best of all")
+    ]
+    head += [element("th", "The best", scope="col")]
+    evidence = tuning.evidence
+    least, lines = float(evidence["crps"].min()), []
+    for row in evidence:
+        chosen = " (chosen)" if row["chosen"] else ""
+        cells = [element("th", row["kind"] + chosen, scope="row"), element("td", f"{row['tried']:,}", class_="number")]
+        cells += [element("td", format_number(row["crps"]), class_="number")]
+        cells += [element("td", _behind(row["difference"], row["difference_std_error"], least), class_="number")]
+        cells += [element("td", shorten(row["best"], _LONGEST_CHOICE), class_="good")]
+        lines.append(element("tr", cells, class_="chosen" if chosen else None))
+    table = element("table", element("thead", element("tr", head)), element("tbody", lines), class_="choice")
+    about = (
+        "Scores are those of calibration rows, each recalibrated by the others: they guided the choice and flatter it."
+    )
+    return join(
+        element("p", shorten(tuning.reason, 3 * _LONGEST_CHOICE)),
+        element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table of candidates"),
+        element("p", about, class_="about"),
+    )
+
+
+def _behind(difference: float, error: float, least: float) -> str:
+    """Return by how much of the least score another is worse, nothing for the best and where scores are infinite."""
+    if not (difference > 0 and least > 0 and np.isfinite(difference)):
+        return ""
+    return f"{100 * difference / least:.1f} ± {100 * error / least:.1f}%"
 
 
 def charts_section(methods: Sequence[Method]) -> Markup:

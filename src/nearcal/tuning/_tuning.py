@@ -10,6 +10,7 @@ from nearcal._table import Table, format_number
 from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
 from nearcal.tuning._candidates import Candidate
 from nearcal.tuning._choice import Comparison, Rule, choose
+from nearcal.tuning._evidence import collect_evidence
 
 _SHOWN = 10
 
@@ -33,6 +34,15 @@ class Tuning:
     table: Table
     chosen: Candidate
     reason: str
+
+    @property
+    def evidence(self) -> Table:
+        """What each step brings, one row a ``kind`` of candidates: none, global, plain local, and local with each step.
+
+        Of every kind the number ``tried``, the scores of the best as in ``table``, whether the choice is ``chosen``
+        from it, and which the ``best`` is. A candidate with several steps is of several kinds.
+        """
+        return collect_evidence(self.table)
 
     def recalibrator(self, **options: Any) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator:
         """Return the unfitted recalibrator of the choice; options are those of its class, such as ``quantile_rule``."""

@@ -1,0 +1,66 @@
+"""The evidence: of every kind the number tried, the best, and whether the choice is of it."""
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.tuning._evidence import collect_evidence
+
+
+@pytest.fixture(scope="module")
+def tuning():
+    """A mean that drifts along one of three columns."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(300, 3))
+    return nc.tune(nc.Normal(np.zeros(300), 2.0), rng.normal(2 * x[:, 0], 1.0), x, k=[10, 50])
+
+
+def belongs(row, kind):
+    """Tell by the words of a row of the table whether it is of a kind; a twin of what is tested."""
+    steps = {
+        "relevance": row["scaling"] == "relevance",
+        "adjustment": row["adjustment"] == "linear",
+        "shrinkage": row["shrinkage"],
+    }
+    if kind == "local, plain":
+        return row["kind"] == "local" and not any(steps.values())
+    if kind.startswith("local, with "):
+        return bool(steps[kind.removeprefix("local, with ")])
+    return {"none": "no recalibration", "global": "global recalibration"}.get(row["kind"]) == kind
+
+
+def test_every_kind_has_its_best(tuning):
+    evidence = list(tuning.evidence)
+    assert [row["kind"] for row in evidence] == [
+        "no recalibration",
+        "global recalibration",
+        "local, plain",
+        "local, with relevance",
+        "local, with adjustment",
+        "local, with shrinkage",
+    ]
+    for row in evidence:
+        own = [other for other in tuning.table if belongs(other, row["kind"])]
+        best = min(own, key=lambda other: other["crps"])
+        assert row["tried"] == len(own)
+        for name in ("crps", "std_error", "difference", "difference_std_error"):
+            assert row[name] == best[name]
+        assert row["chosen"] == any(other["chosen"] for other in own)
+    assert min(row["difference"] for row in evidence) == 0.0
+
+
+def test_the_best_is_named_as_the_choice_is(tuning):
+    named = {row["best"] for row in tuning.evidence if row["chosen"]}
+    assert str(tuning.chosen) in named
+
+
+def test_what_was_not_tried_is_left_out(tuning):
+    rng = np.random.default_rng(0)
+    plain = nc.tune(
+        nc.Normal(np.zeros(50), 1.0), rng.normal(size=50), rng.normal(size=50), adjustments="none", shrinkage=False
+    )
+    assert plain.evidence["kind"].tolist() == ["no recalibration", "global recalibration", "local, plain"]
+    older = nc.Table(
+        {name: values for name, values in plain.table.columns.items() if name not in ("adjustment", "shrinkage")}
+    )
+    assert str(collect_evidence(older)) == str(plain.evidence)
