@@ -17,6 +17,7 @@ TABLES = ["yacht", "boston", "energy", "concrete", "wine_red", "power", "kin8nm"
 SETS = [*TABLES, "diamonds", "simulation"]
 BASES = ["linear", "network", "network with σ", "LightGBM quantiles"]
 SIMULATED_ROWS = 10_000
+MOST_ROWS = (10_000, 2_000, 2_000)  # to train on, to calibrate with, to judge
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.975)
 
 
@@ -43,13 +44,14 @@ def simulate(n, seed):
     return x, y + rng.normal(size=n)
 
 
-def split(x, y, seed):
-    """Return standardised inputs and responses of the training, calibration and judged rows: 60%, 20%, 20%."""
+def split(name, folder, seed):
+    """Return standardised inputs and responses of the training, calibration and judged rows: 60%, 20%, 20%, capped."""
+    x, y = load(name, folder, seed)
     parts = np.split(np.random.default_rng(seed).permutation(len(y)), [int(0.6 * len(y)), int(0.8 * len(y))])
     spread = x[parts[0]].std(axis=0)
     x = (x - x[parts[0]].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     y = (y - y[parts[0]].mean()) / y[parts[0]].std()
-    return [(x[rows], y[rows]) for rows in parts]
+    return [(x[rows[:most]], y[rows[:most]]) for rows, most in zip(parts, MOST_ROWS, strict=True)]
 
 
 def train(base, x, y, seed, hidden=(50, 50)):

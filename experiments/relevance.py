@@ -2,9 +2,10 @@
 
     python experiments/relevance.py FOLDER [--sets ...] [--bases ...] [--seeds 3] [--spaces input joined]
 
-FOLDER is that of study.py. Every way learns from the calibration set how to stretch the standardised space; the judged
-rows are then recalibrated with several k, and the best k by hindsight counts, alike for all. Prints CRPS relative to
-the standardised space, as geometric means over seeds, and writes results/relevance.json.
+FOLDER, sets, splits and base models are those of sharper.py. Every way learns from the calibration set how to stretch
+the standardised space; the judged rows are then recalibrated with several k, and the best k by hindsight counts, alike
+for all. Writes results/relevance.json and .md: CRPS relative to the standardised space, as geometric means over sets
+and seeds.
 
 - forest: square roots of the importances of scikit-learn's extremely randomised trees, of z and |z|;
 - relevance: ``scaling="relevance"``, the same with trees judged on rows of their own;
@@ -100,7 +101,7 @@ WAYS = {
 
 def run(name, base, seed, folder, spaces):
     """Return the CRPS of every space and way, and the seconds that learning took."""
-    train, cal, new = base_models.split(*base_models.load(name, folder, seed), seed)
+    train, cal, new = base_models.split(name, folder, seed)
     model, options = base_models.train(base, *train, seed, base_models.hidden_layers(name))
     adapter = nc.adapt(model, **options).prepared(*cal)
     layers = [layer for layer in adapter.layers() if not layer.startswith("leaf") and layer != "leaves"]
@@ -158,23 +159,39 @@ def main():
         for base in arguments.bases:
             for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
                 rows += run(name, base, seed, arguments.folder, arguments.spaces)
-            print(f"{name:12} {base:10}", *summarise(rows, set=name, base=base), flush=True)
-    for base in arguments.bases:
-        print(f"{'all':12} {base:10}", *summarise(rows, base=base))
+            ratios = (f"{way} {relative_crps(rows, way, set=name, base=base):.3f}" for way in WAYS)
+            print(f"{name:12} {base:10}", *ratios, sep="  ", flush=True)
+    table = as_markdown(rows)
+    print(table)
     arguments.output.mkdir(exist_ok=True)
     (arguments.output / "relevance.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (arguments.output / "relevance.md").write_text(table)
 
 
-def summarise(rows, **where):
-    """Return a word a space and way: CRPS relative to the standardised space of the same seed, seconds to learn."""
+def as_markdown(rows):
+    """Return a table with a row a base model and space, a column a way."""
+    sets, seeds = list(dict.fromkeys(row["set"] for row in rows)), sorted({row["seed"] for row in rows})
+    lines = [
+        f"CRPS relative to the standardised space, k by hindsight; geometric means over {len(sets)} sets, seeds "
+        f"{', '.join(map(str, seeds))}. In the last row the seconds to learn, means.",
+        "",
+        "| base model | space | " + " | ".join(WAYS) + " |",
+        "|---" * (len(WAYS) + 2) + "|",
+    ]
+    for base in dict.fromkeys(row["base"] for row in rows):
+        for space in dict.fromkeys(row["space"] for row in rows):
+            cells = [f"{relative_crps(rows, way, base=base, space=space):.3f}" for way in WAYS]
+            lines.append(f"| {base} | {space} | {' | '.join(cells)} |")
+    seconds = [np.mean([row["seconds"] for row in rows if row["way"] == way]) for way in WAYS]
+    return "\n".join([*lines, "| seconds | | " + " | ".join(f"{value:.1f}" for value in seconds) + " |"]) + "\n"
+
+
+def relative_crps(rows, way, **where):
+    """Return the geometric mean of a way's CRPS relative to that of the standardised space of the same seed."""
     rows = [row for row in rows if all(row[key] == value for key, value in where.items())]
-    of_standard = {(r["set"], r["base"], r["seed"], r["space"]): r["crps"] for r in rows if r["way"] == "standard"}
-    for space in dict.fromkeys(row["space"] for row in rows):
-        for way in WAYS:
-            own = [row for row in rows if row["space"] == space and row["way"] == way]
-            ratios = [r["crps"] / of_standard[r["set"], r["base"], r["seed"], space] for r in own]
-            seconds = np.mean([row["seconds"] for row in own])
-            yield f"{space}/{way} {np.exp(np.mean(np.log(ratios))):.3f} ({seconds:.1f} s)"
+    runs = {(row["way"], row["set"], row["base"], row["seed"], row["space"]): row["crps"] for row in rows}
+    logs = [np.log(crps / runs["standard", *key[1:]]) for key, crps in runs.items() if key[0] == way]
+    return np.exp(np.mean(logs))
 
 
 if __name__ == "__main__":

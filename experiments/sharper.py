@@ -31,7 +31,6 @@ import nearcal as nc
 
 RESULTS = Path(__file__).parent / "results"
 COVERAGE, WIDE = 0.9, 0.95
-MOST_TRAINED, MOST_ROWS = 10_000, 2_000
 PAPER = {
     "smoothing": "epanechnikov",
     "scaling": "none",
@@ -53,11 +52,7 @@ LOCAL = {
 
 def run(name, base, seed, folder):
     """Return one row a method."""
-    train, cal, new = base_models.split(*base_models.load(name, folder, seed), seed)
-    train, cal, new = (
-        (x[:most], y[:most])
-        for (x, y), most in zip((train, cal, new), (MOST_TRAINED, MOST_ROWS, MOST_ROWS), strict=True)
-    )
+    train, cal, new = base_models.split(name, folder, seed)
     model, options = base_models.train(base, *train, seed, base_models.hidden_layers(name))
     regions = find_regions(min(max(len(new[1]) // 50, 2), 10), cal[0], new[0], seed)
     layers = base_layers(base, model, options, cal)
