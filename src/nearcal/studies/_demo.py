@@ -93,6 +93,7 @@ def demo(out: Path | str | None = None, progress: bool = True, *, rows: int | No
         response="price",
         n_cal=len(cal.y),
         coverage=COVERAGE,
+        tuning=calibrated.tuning,
     )
     print(f"\nThe report, for a browser: {page.resolve().as_uri()}")
     return out
