@@ -27,6 +27,8 @@ class Schedule:
         With a validation set: stop after so many epochs without a smaller loss; None runs all epochs.
     decay : bool
         Whether the learning rate falls to zero, along half a cosine.
+    fused : bool
+        Whether Adam goes over all weights at once: twice as fast for wide networks, and rounded otherwise.
     """
 
     epochs: int
@@ -34,6 +36,7 @@ class Schedule:
     learning_rate: float
     patience: int | None = None
     decay: bool = False
+    fused: bool = False
 
 
 def import_torch() -> ModuleType:
@@ -69,7 +72,7 @@ def train(
     held_out = None
     if validation is not None:
         held_out = tuple(torch.tensor(array, dtype=torch.float32) for array in validation)
-    optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate)
+    optimizer = torch.optim.Adam(network.parameters(), lr=schedule.learning_rate, fused=schedule.fused)
     steps = schedule.epochs * -(-len(target) // schedule.batch_size)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps) if schedule.decay else None
     best, best_weights, waited = np.inf, None, 0

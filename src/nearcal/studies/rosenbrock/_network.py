@@ -10,6 +10,7 @@ from nearcal.studies._training import Schedule, import_torch, seeded, train, wei
 from nearcal.studies.rosenbrock._data import generate
 
 DROPOUT = 0.5
+_MOMENTUM = 0.01  # as in Keras; of the last ten batches alone, PyTorch's default, statistics are noisy
 
 
 def make_network(widths: Sequence[int]) -> Any:
@@ -17,7 +18,7 @@ def make_network(widths: Sequence[int]) -> Any:
     nn = import_torch().nn
     layers, inputs = [], 2
     for width in widths:
-        layers += [nn.Linear(inputs, width), nn.ReLU(), nn.BatchNorm1d(width), nn.Dropout(DROPOUT)]
+        layers += [nn.Linear(inputs, width), nn.ReLU(), nn.BatchNorm1d(width, momentum=_MOMENTUM), nn.Dropout(DROPOUT)]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, 1))
 
@@ -26,7 +27,7 @@ def train_network(settings: Mapping[str, Any], seed: int) -> Outcome:
     """Train on the data of one seed; the outcome holds the weights."""
     data, _, _ = generate(settings["n"], seed)
     names = ("epochs", "batch_size", "learning_rate", "decay")
-    schedule = Schedule(**{name: settings[name] for name in names})
+    schedule = Schedule(**{name: settings[name] for name in names}, fused=True)
     with seeded(seed) as torch:
         network = make_network(settings["widths"])
 

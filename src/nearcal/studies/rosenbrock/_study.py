@@ -14,7 +14,7 @@ from nearcal.studies.rosenbrock._network import train_network
 from nearcal.studies.rosenbrock._paper import PAPER_EPOCHS, PAPER_WIDTHS
 from nearcal.studies.rosenbrock._table import judge_targets, tabulate
 
-FIRST_SEED = 10  # width and epochs were chosen on seed 0
+FIRST_SEED = 20  # width and training were chosen on seeds 0, 10 and 11
 
 
 class Rosenbrock(Study):
@@ -29,7 +29,7 @@ class Rosenbrock(Study):
         return {
             "n": scale.choose(100_000, quick=10_000),
             "widths": scale.choose([1024, 1024, 240, 240], quick=[128, 128, 32, 32], full=PAPER_WIDTHS),
-            "epochs": scale.choose(12, quick=5, full=PAPER_EPOCHS),
+            "epochs": scale.choose(20, quick=5, full=PAPER_EPOCHS),
             "batch_size": 100,
             "learning_rate": 0.001,
             "decay": scale.choose(True, quick=True, full=False),
