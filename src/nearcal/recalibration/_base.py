@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,10 +15,16 @@ class Recalibrator:
     """Base class: ``__init__`` only stores its arguments, ``fit`` validates them and returns self."""
 
     n_cal_: int  # set last by every fit
+    _arguments: ClassVar[Mapping[str, inspect.Parameter]]
+
+    def __init_subclass__(cls) -> None:
+        # once a class: looked up in every call, they took a third of the time of a single row
+        super().__init_subclass__()
+        cls._arguments = inspect.signature(cls).parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's arguments by name; ``deep`` is there for scikit-learn's sake."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {name: getattr(self, name) for name in self._arguments}
 
     def set_params(self, **parameters: Any) -> Self:
         """Change constructor arguments by name.
@@ -38,7 +44,7 @@ class Recalibrator:
         return self
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
+        defaults = self._arguments
         changed = [f"{k}={v!r}" for k, v in self.get_params().items() if repr(v) != repr(defaults[k].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -48,7 +54,7 @@ class Recalibrator:
         Functions (progress) and random generators have no place in a file: the default takes theirs.
         """
         self._require_fitted()
-        defaults = inspect.signature(type(self)).parameters
+        defaults = self._arguments
         parameters = self.get_params()
         learnt = {name: value for name, value in vars(self).items() if name not in parameters}
         for name, value in parameters.items():
