@@ -45,6 +45,24 @@ def test_signs_do_not_depend_on_the_order_of_rows(scaling):
     np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
 
 
+def test_whitening_drops_what_varies_by_the_rounding_of_float32_alone():
+    hidden = SPACE[:, :4].astype(np.float32)
+    layer = hidden @ RNG.normal(size=(4, 30)).astype(np.float32)  # 30 units that vary in four directions
+    white = learn_scaling("whiten", layer.astype(np.float64))(layer.astype(np.float64))
+    assert white.shape == (200, 4)
+    expected = learn_scaling("whiten", hidden.astype(np.float64))(hidden.astype(np.float64))
+    np.testing.assert_allclose(distances(white, white), distances(expected, expected), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_whitening_keeps_narrow_directions_of_float64(offset):
+    first, second = RNG.normal(size=(2, 200))
+    space = offset + 1e-3 * np.column_stack([first, first + 1e-4 * second])  # copies but for a ten-thousandth
+    white = learn_scaling("whiten", space)(space)
+    assert white.shape == (200, 2)
+    assert abs(np.corrcoef(white[:, 1], second)[0, 1]) > 0.99
+
+
 def test_recalibrators_take_components():
     y = RNG.normal(size=200)
     dist, new = nc.Normal(np.zeros(200), 1.0), nc.Normal(np.zeros(9), 1.0)

@@ -14,6 +14,7 @@ Scaling = Literal["none", "standard", "whiten", "relevance"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 
 _LARGEST = 1e150  # squared distances must not overflow
+_ROUNDINGS = 10  # a unit of a network is a sum, with more than one rounding in it
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def learn_scaling(
 
     "standard" divides every column by its standard deviation; a constant column is left as it is. "whiten" rotates
     to principal components and divides each by its standard deviation (Mahalanobis distance); directions in which
-    the calibration set does not vary are dropped. "relevance" multiplies standardised columns by the square root of
+    the calibration set does not vary are dropped, and those in which nothing varies but the rounding of float32, where
+    columns hold such numbers. "relevance" multiplies standardised columns by the square root of
     what each tells about the scores, see :mod:`nearcal.relevance`; a column that tells nothing is left out.
 
     ``components`` keeps that many principal components of the scaled space, the widest; of a whitened space, whose
@@ -90,12 +92,21 @@ def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
     moved = np.where(is_constant(space), 0.0, space - center)
     units = _inverse_deviation(moved)  # first to common units, so that small columns are not taken for rounding
     axes, deviation = principal_axes(moved * units)
-    kept = deviation > deviation.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
+    noise = np.sqrt(np.square(_rounding(space) * units) @ np.square(axes))
+    kept = deviation > noise + deviation.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
     if not kept.any():
         raise InvalidInputError(
             'space_cal must vary in at least one direction for scaling="whiten", got identical rows; use scaling="none"'
         )
     return units[:, np.newaxis] * axes[:, kept] / deviation[kept]
+
+
+def _rounding(space: FloatArray) -> FloatArray:
+    """Return how far rounding may have moved the numbers of each column."""
+    with np.errstate(over="ignore"):
+        is_single = (space.astype(np.float32) == space).all(axis=0)
+    unit = np.where(is_single, np.finfo(np.float32).eps, np.finfo(np.float64).eps)
+    return _ROUNDINGS * unit * np.abs(space).max(axis=0)
 
 
 def principal_axes(moved: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -6,6 +6,7 @@ import pytest
 import nearcal as nc
 from nearcal.recalibration._adjustment import RIDGE, learn_adjustment
 from nearcal.recalibration._local_sample import QUANTILE_RULES
+from nearcal.scaling import learn_scaling
 from tests import reference
 from tests.recalibration.cases import (
     FAMILIES,
@@ -179,3 +180,10 @@ def test_reliability_and_radius_are_those_of_the_neighbourhoods():
 def test_an_unknown_adjustment_is_refused():
     with pytest.raises(nc.InvalidParameterError, match="adjustment must be one of"):
         local(adjustment="quadratic")
+
+
+def test_of_a_whitened_space_the_directions_that_were_widest_are_regressed_on():
+    space = np.random.default_rng(3).normal(size=(200, 6)) * [6, 5, 4, 3, 2, 1]
+    white = learn_scaling("whiten", space)(space)
+    place = learn_adjustment("linear", white, 20).place
+    np.testing.assert_allclose(place(white) / np.abs(place(white)).max(), white[:, :3] / np.abs(white[:, :3]).max())

@@ -274,3 +274,37 @@ def test_two_errors_are_twice_one():
     comparison = Comparison(5 + difference, np.ones(6), difference, np.ones(6))
     assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 4
     assert choose(CANDIDATES, comparison, "two-standard-errors")[0] == 1
+
+
+def layers_of_float32():
+    """Return layers whose units are copies of one another but for rounding, and responses that depend on them."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(300, 8)).astype(np.float32)
+    hidden = np.maximum(x @ rng.normal(size=(8, 12)).astype(np.float32), 0)
+    output = hidden @ rng.normal(size=(12, 1)).astype(np.float32)
+    y = output[:, 0] + x[:, 0] * (1 + np.abs(x[:, 1])) + rng.normal(size=300)
+    spaces = {"hidden": hidden, "all": np.column_stack([x, hidden, output]), "again": np.column_stack([hidden, output])}
+    return nc.Normal(output[:, 0], 1.0), y, spaces
+
+
+def test_nothing_depends_on_the_order_of_rows():
+    # sums of another order round differently, as with another number of threads of a linear algebra library
+    dist, y, spaces = layers_of_float32()
+    order = np.random.default_rng(6).permutation(len(y))
+    options = {"scalings": ["standard", "whiten"], "k": [20, 50, 100]}  # folds of relevance do depend on the order
+    one = nc.tune(dist, y, spaces, **options)
+    other = nc.tune(dist[order], y[order], {name: space[order] for name, space in spaces.items()}, **options)
+    assert other.chosen == one.chosen
+    for name, column in one.table.columns.items():
+        if column.dtype.kind == "f":
+            np.testing.assert_allclose(other.table[name], column, rtol=1e-6, atol=1e-8)
+        else:
+            np.testing.assert_array_equal(other.table[name], column)
+
+
+def test_copies_of_a_space_rank_as_equals_and_the_first_is_taken():
+    dist, y, spaces = layers_of_float32()
+    hidden = spaces["hidden"]
+    for turned in (hidden[:, ::-1], np.roll(hidden, 5, axis=1)):
+        tuning = nc.tune(dist, y, {"hidden": hidden, "turned": turned}, rule="best", k=[50, 100], scalings="whiten")
+        assert tuning.chosen.space == "hidden"

@@ -82,7 +82,14 @@ def learn_adjustment(adjustment: Adjustment, points: FloatArray, neighbors: int)
     moved = points - center
     axes = np.eye(points.shape[1])
     if dimensions < points.shape[1]:
-        axes = principal_axes(moved)[0][:, :dimensions]
+        axes = _widest_first(moved)[:, :dimensions]
     size = np.abs(moved).max()  # squares must neither overflow nor vanish
     axes = axes / (size if size > 0 else 1.0)
     return LinearAdjustment(center, axes, np.einsum("nd,dm->nm", moved, axes))
+
+
+def _widest_first(moved: FloatArray) -> FloatArray:
+    """Return axes as columns, the widest first; of a whitened space as it is, which was widest first before."""
+    axes, deviation = principal_axes(moved)
+    is_white = deviation.min() > (1 - 1e-6) * deviation.max()
+    return np.eye(len(axes)) if is_white else axes

@@ -27,16 +27,25 @@ class Comparison:
     @property
     def best(self) -> int:
         """The place of the smallest mean, the first of equals."""
-        return int(np.argmin(self.mean))
+        return _first_best(self.mean)
 
     @classmethod
     def of(cls, scores: FloatArray) -> "Comparison":
         """Compare scores of shape (candidates, n)."""
         mean = scores.mean(axis=1)
-        best = int(np.argmin(mean))
+        best = _first_best(mean)
         paired = [_mean_and_error(own - scores[best]) for own in scores]
         difference, difference_error = np.array(paired).T
         return cls(mean, np.array([_mean_and_error(own)[1] for own in scores]), difference, difference_error)
+
+
+def standing(mean: float) -> float:
+    """Return what a mean score is ranked by: spaces that differ by rounding alone, as copies do, rank as equals."""
+    return float(f"{mean:.9e}")
+
+
+def _first_best(means: FloatArray) -> int:
+    return int(np.argmin([standing(mean) for mean in means]))
 
 
 def _mean_and_error(values: FloatArray) -> tuple[float, float]:
@@ -64,5 +73,8 @@ def choose(
     eligible = [p for p in within.tolist() if candidates[p].kind != "global" or comparison.mean[p] < untouched]
     # by how much is left to the data: nothing, one correction for all, one for each neighbourhood
     kinds = ["none", "global", "local"] if is_calibrated else ["global", "local", "none"]
-    simplest = min(eligible, key=lambda place: (kinds.index(candidates[place].kind), comparison.mean[place], place))
-    return simplest, len(within)
+
+    def rank(place: int) -> tuple[int, float, int]:
+        return kinds.index(candidates[place].kind), standing(comparison.mean[place]), place
+
+    return min(eligible, key=rank), len(within)

@@ -9,6 +9,7 @@ from nearcal._arrays import FloatArray
 from nearcal.recalibration._adjustment import LEAST_NEIGHBORS
 from nearcal.recalibration._left_out import View
 from nearcal.tuning._candidates import Candidate, SearchSpace
+from nearcal.tuning._choice import standing
 from nearcal.tuning._leave_one_out import LeaveOneOut
 
 _SPACES = 3  # in which adjusted neighbourhoods are tried
@@ -31,7 +32,7 @@ def adjusted_scores(
     there are more than a thousand rows, the three that do best on a thousand of them are scored on all.
     """
     leaders: dict[SearchSpace, Candidate] = {}
-    for candidate in sorted(plain, key=lambda candidate: float(plain[candidate].mean())):
+    for candidate in sorted(plain, key=lambda candidate: standing(plain[candidate].mean())):
         leaders.setdefault(SearchSpace.of(candidate), candidate)
     entrants = [
         replace(leader, k=size, adjustment="linear")
@@ -46,7 +47,7 @@ def adjusted_scores(
             entrant: leave_one_out.moved_crps(searches[SearchSpace.of(entrant)], entrant, rows)[rows].mean()
             for entrant in entrants
         }
-        entrants = sorted(heat, key=lambda entrant: heat[entrant])[:_FINALISTS]
+        entrants = sorted(heat, key=lambda entrant: standing(heat[entrant]))[:_FINALISTS]
     everyone = np.arange(n)
     return {
         entrant: leave_one_out.moved_crps(searches[SearchSpace.of(entrant)], entrant, everyone) for entrant in entrants
@@ -59,7 +60,7 @@ def shrunk_scores(
     leave_one_out: LeaveOneOut,
 ) -> Scores:
     """Return the scores of the two best local candidates with shrinkage."""
-    best = sorted(local, key=lambda candidate: float(local[candidate].mean()))[:_SHRUNK]
+    best = sorted(local, key=lambda candidate: standing(local[candidate].mean()))[:_SHRUNK]
     entrants = [replace(candidate, shrinkage=True) for candidate in best]
     everyone = np.arange(len(leave_one_out.y))
     return {
