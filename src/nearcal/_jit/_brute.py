@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcal._jit._boxes import measure_boxes
-from nearcal._jit._compile import inlined, inner, kernel
+from nearcal._jit._compile import inlined, inner, kernel, once
 from nearcal._jit._filter import BLOCK, Blocks, cut_score, guess_bounds, list_hits, mark_block, shrink_queries
 from nearcal._jit._select import Scratch, keep_smallest, make_scratch, write_row
 from nearcal._jit._vector import ROWS, sum_squares
@@ -84,7 +84,7 @@ def measure_hits(blocks, hits, size, queries, r, values, ids, row, count):
         ids[row, count + i] = blocks.ids[hits[i]]
 
 
-@inner
+@once
 def _filter_batch(blocks, queries, start, stop, k, batch):
     """Candidates of the rows start..stop: every point within batch.bounds, or at least the k nearest of these."""
     room = batch.values.shape[1] - 3
@@ -119,7 +119,7 @@ def mark_reached(blocks, queries, start, stop, eps, batch):
             batch.reached[b, row] = batch.box2[b] <= reach
 
 
-@inner
+@once
 def _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, order, out):
     """K nearest points of the queries start..stop: see ``query_blocks``."""
     shrink_queries(blocks, queries, start, stop, batch.rounded, batch.steps, batch.norms)

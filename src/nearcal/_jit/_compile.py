@@ -19,6 +19,10 @@ def kernel(function):
 # A literal and a variable argument make two versions, hence np.int64(0) in calls.
 inner = nb.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
+# What a kernel calls in one place alone: becomes part of it before types are found. As a function of its own it would
+# be optimised twice, by itself and again within its caller.
+once = nb.njit(nogil=True, error_model="numpy", inline="always")
+
 # Called for every block of points: tuples of arrays are costly to pass.
 inlined = nb.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcal._jit._compile import inlined, inner, kernel
+from nearcal._jit._compile import inlined, inner, kernel, once
 from nearcal._jit._select import bound_smallest
 from nearcal._jit._vector import ROWS, STRIP, lowest_bit, mark_strip, score_strip
 
@@ -113,7 +113,7 @@ def list_hits(b, batch, row):
     return size
 
 
-@inner
+@once
 def guess_bounds(blocks, batch, rank):
     """Guess for each row a squared distance within which the sample has ``rank`` points, as far as the filter sees."""
     n_sample, strips = blocks.sample_steps.size, blocks.sample_strips

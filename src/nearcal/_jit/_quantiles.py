@@ -6,7 +6,7 @@ of its ranks, and only the bins that hold an asked-for quantile are collected an
 
 import numpy as np
 
-from nearcal._jit._compile import inner, kernel
+from nearcal._jit._compile import inner, kernel, once
 from nearcal._normal_scores import LEVEL_TOLERANCE
 
 _BINS = 256
@@ -56,7 +56,7 @@ def quantile_ranks(indptr, indices, weights, ranks, which, levels, greatest):
     return result
 
 
-@inner
+@once
 def _gather_ranks(indices, ranks, own_ranks):
     """Copy the ranks of a neighbourhood; return the lowest, and the shift that maps rank - lowest to a bin."""
     lowest = highest = ranks[indices[0]]
@@ -71,7 +71,7 @@ def _gather_ranks(indices, ranks, own_ranks):
     return lowest, shift
 
 
-@inner
+@once
 def _fill_histogram(own_ranks, weights, lowest, shift, below, counts):
     """Count each bin, and cumulate its weight: ``below[b]`` is the weight of the bins before b."""
     below[:] = 0.0
@@ -112,7 +112,7 @@ def _last_not_above(below, target):
     return low
 
 
-@inner
+@once
 def _assign_slots(chosen, counts, slots):
     """Give each chosen bin a range of slots to collect its neighbours in: [first, next free); others have none."""
     slots[:, 0] = -1
@@ -125,7 +125,7 @@ def _assign_slots(chosen, counts, slots):
             free += counts[b]
 
 
-@inner
+@once
 def _collect(own_ranks, weights, lowest, shift, slots, slot_rank, slot_weight):
     """Copy the neighbours of the chosen bins into their slots, leaving out those of weight zero."""
     for i in range(len(own_ranks)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcal._jit._compile import inner
+from nearcal._jit._compile import inner, once
 from nearcal._jit._vector import lowest_bit
 
 BINS = 1024
@@ -124,7 +124,7 @@ def keep_below(values, ids, count, bound):
     return kept
 
 
-@inner
+@once
 def _split_at(keys, ids, start, stop, first, last, scratch):
     """Keep, of keys[start:stop], those below ``first``, then those in first..last. Return where each part ends."""
     width = np.uint64(last - first)
@@ -144,7 +144,7 @@ def _split_at(keys, ids, start, stop, first, last, scratch):
     return kept, kept + spared
 
 
-@inner
+@once
 def _sort_few(keys, ids, start, stop):
     """Sort keys[start:stop] by (key, id), by insertion."""
     for i in range(start + 1, stop):

@@ -6,10 +6,10 @@ front of leaf (start + stop + 1) // 2. A cut is found by that leaf's number, so 
 
 import numpy as np
 
-from nearcal._jit._compile import inner, kernel
+from nearcal._jit._compile import inner, kernel, once
 
 
-@inner
+@once
 def _partition(keys, ids, start, stop, nth):
     """Reorder keys[start:stop], and ids along, so that keys[nth] is in its sorted place (Hoare's quickselect)."""
     low, high = start, stop - 1
@@ -39,7 +39,7 @@ def _median_of_three(a, b, c):
     return max(min(a, b), min(max(a, b), c))
 
 
-@inner
+@once
 def _widest(points, order, start, stop):
     """Dimension in which the points order[start:stop] spread the most, by about a thousand of them."""
     best, widest = 0, -1.0

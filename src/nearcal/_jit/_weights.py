@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearcal._jit._compile import inner, kernel, reduction
+from nearcal._jit._compile import kernel, once, reduction
 
 EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
 
@@ -35,7 +35,7 @@ def weigh(indptr, distances, bandwidth, kind):
     return weights, effective_size, self_weight
 
 
-@inner
+@once
 def _smooth_all(kind, distances, bandwidth, weights):
     """Write K(d / u) into weights, one loop a kernel so that each is vectorised."""
     u = bandwidth if bandwidth > 0.0 else np.inf  # all neighbours at the query itself: t = 0
