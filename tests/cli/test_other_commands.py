@@ -195,8 +195,9 @@ def studies(monkeypatch):
     return calls
 
 
-def test_reproduce_and_demo(nearcal, studies):
-    done = nearcal("reproduce", "gaussian", "--quick", "--seeds", 3, "-o", "somewhere")
+@pytest.mark.parametrize("option", ["-o", "--out", "--output"])
+def test_reproduce_and_demo(nearcal, studies, option):
+    done = nearcal("reproduce", "gaussian", "--quick", "--seeds", 3, option, "somewhere")
     assert done == (0, "the table\nWrote results\n", "")
     assert nearcal("demo").code == 0
     asked = {"quick": True, "seeds": 3, "full": False, "progress": True}

@@ -9,13 +9,15 @@ from nearcal.cli._mistakes import check_word
 
 EXAMPLES = """
 nearcal reproduce gaussian --quick
-nearcal reproduce all -o results
+nearcal reproduce all --out results
 """
 
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="NAME", help="gaussian, rosenbrock, simulation, diamonds, or all.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for tables and figures.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", "--output", "-o", help="Folder for tables and figures.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version that shows the way.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The size of the paper.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Number of repetitions.")] = None,

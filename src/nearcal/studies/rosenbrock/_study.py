@@ -14,7 +14,7 @@ from nearcal.studies.rosenbrock._network import train_network
 from nearcal.studies.rosenbrock._paper import PAPER_EPOCHS, PAPER_WIDTHS
 from nearcal.studies.rosenbrock._table import judge_targets, tabulate
 
-FIRST_SEED = 20  # width and training were chosen on seeds 0, 10 and 11
+FIRST_SEED = 30  # width and training were chosen on seeds 0, 10, 11 and 20 to 22
 
 
 class Rosenbrock(Study):
@@ -28,8 +28,8 @@ class Rosenbrock(Study):
         """Return the paper's settings but for the network's width and epochs, which are the paper's with ``full``."""
         return {
             "n": scale.choose(100_000, quick=10_000),
-            "widths": scale.choose([1024, 1024, 240, 240], quick=[128, 128, 32, 32], full=PAPER_WIDTHS),
-            "epochs": scale.choose(20, quick=5, full=PAPER_EPOCHS),
+            "widths": scale.choose([2048, 2048, 240, 240], quick=[128, 128, 32, 32], full=PAPER_WIDTHS),
+            "epochs": scale.choose(12, quick=5, full=PAPER_EPOCHS),
             "batch_size": 100,
             "learning_rate": 0.001,
             "decay": scale.choose(True, quick=True, full=False),
