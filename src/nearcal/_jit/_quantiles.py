@@ -7,6 +7,7 @@ of its ranks, and only the bins that hold an asked-for quantile are collected an
 import numpy as np
 
 from nearcal._jit._compile import inner, kernel, once
+from nearcal._jit._summary import find_longest
 from nearcal._normal_scores import LEVEL_TOLERANCE
 
 _BINS = 256
@@ -23,9 +24,7 @@ def quantile_ranks(indptr, indices, weights, ranks, which, levels, greatest):
     rows, q = levels.shape
     result = np.full((rows, q), -1, dtype=np.int64)
     chosen = np.empty(q, dtype=np.int64)
-    longest = 0
-    for group in range(len(indptr) - 1):
-        longest = max(longest, indptr[group + 1] - indptr[group])
+    longest = find_longest(indptr)
     own_ranks = np.empty(longest, dtype=ranks.dtype)
     slot_rank = np.empty(longest, dtype=ranks.dtype)
     slot_weight = np.empty(longest)

@@ -13,7 +13,7 @@ def weighted_moments(indptr, indices, weights, scores):
     groups = len(indptr) - 1
     mean = np.zeros(groups)
     variance = np.zeros(groups)
-    values = np.empty(_longest(indptr))
+    values = np.empty(find_longest(indptr))
     for group in range(groups):
         start, stop = indptr[group], indptr[group + 1]
         for i in range(start, stop):
@@ -35,7 +35,7 @@ def _moments(values, weights):
 
 
 @inner
-def _longest(indptr):
+def find_longest(indptr):
     """Return the size of the largest neighbourhood."""
     longest = 0
     for group in range(len(indptr) - 1):

@@ -4,7 +4,7 @@ import numpy as np
 
 from nearcal._jit._compile import inner, kernel
 from nearcal._jit._quantiles import _BINS, _assign_slots, _find_bin, _pick, _sort
-from nearcal._jit._summary import _longest
+from nearcal._jit._summary import find_longest
 
 
 @kernel
@@ -16,7 +16,7 @@ def quantile_values(indptr, scores, weights, which, levels, greatest):
     rows, q = levels.shape
     result = np.zeros((rows, q))
     chosen = np.empty(q, dtype=np.int64)
-    longest = _longest(indptr)
+    longest = find_longest(indptr)
     bins, slot_score, slot_weight = np.empty(longest, dtype=np.int32), np.empty(longest), np.empty(longest)
     below, counts = np.empty(_BINS + 1), np.empty(_BINS, dtype=np.int64)
     slots = np.empty((_BINS, 2), dtype=np.int64)

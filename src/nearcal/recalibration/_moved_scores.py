@@ -1,7 +1,7 @@
 """A finder of neighbourhoods whose neighbours come with scores of their own."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.recalibration._adjustment import LinearAdjustment
@@ -14,6 +14,9 @@ from nearcal.recalibration._shrinkage import Shrinkage
 class MovedScores:
     """Neighbourhoods found by another finder, whose scores are adjusted to the row, shrunk, or both."""
 
+    is_shared: ClassVar[bool] = False
+    moves_scores: ClassVar[bool] = True
+
     finder: Finder
     z: FloatArray
     adjustment: LinearAdjustment | None
@@ -24,16 +27,6 @@ class MovedScores:
     def pairs_per_row(self) -> int:
         """Return that of the finder."""
         return self.finder.pairs_per_row
-
-    @property
-    def is_shared(self) -> bool:
-        """Return False."""
-        return False
-
-    @property
-    def moves_scores(self) -> bool:
-        """Return True."""
-        return True
 
     def order(self) -> IntArray | None:
         """Return the order that suits the finder."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,19 +122,12 @@ def weigh(lists: NeighborLists, smoothing: str) -> Neighborhoods:
 class Finder(Protocol):
     """Finds the neighbourhoods of new rows, chunk by chunk."""
 
+    is_shared: ClassVar[bool]  # whether all rows have one and the same neighbourhood
+    moves_scores: ClassVar[bool]  # whether neighbours come with scores of their own
+
     @property
     def pairs_per_row(self) -> int:
         """The number of neighbours of a row, or an estimate, for planning memory."""
-        ...
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all rows have one and the same neighbourhood."""
-        ...
-
-    @property
-    def moves_scores(self) -> bool:
-        """Whether neighbours come with scores of their own."""
         ...
 
     def order(self) -> IntArray | None:
@@ -162,6 +155,9 @@ class Finder(Protocol):
 class KNearest:
     """The k nearest calibration points; u is the distance to the k-th."""
 
+    is_shared: ClassVar[bool] = False
+    moves_scores: ClassVar[bool] = False
+
     index: NeighborIndex
     points: FloatArray
     k: int
@@ -173,16 +169,6 @@ class KNearest:
     def pairs_per_row(self) -> int:
         """Return k."""
         return self.k
-
-    @property
-    def is_shared(self) -> bool:
-        """Return False."""
-        return False
-
-    @property
-    def moves_scores(self) -> bool:
-        """Return False."""
-        return False
 
     def order(self) -> IntArray | None:
         """Return the order that suits the index."""
@@ -209,6 +195,9 @@ class KNearest:
 class WithinRadius:
     """All calibration points within a radius, with a policy for rows that have fewer than ``min_neighbors``."""
 
+    is_shared: ClassVar[bool] = False
+    moves_scores: ClassVar[bool] = False
+
     index: NeighborIndex
     points: FloatArray
     radius: float
@@ -222,16 +211,6 @@ class WithinRadius:
     def pairs_per_row(self) -> int:
         """Return an estimate on the safe side."""
         return min(max(most_within(self.index, self.points, self.radius), self.min_neighbors), self.n_cal)
-
-    @property
-    def is_shared(self) -> bool:
-        """Return False."""
-        return False
-
-    @property
-    def moves_scores(self) -> bool:
-        """Return False."""
-        return False
 
     def order(self) -> IntArray | None:
         """Return the order that suits the index."""
@@ -315,22 +294,15 @@ def everyone(n_cal: int) -> Neighborhoods:
 class Everyone:
     """All calibration points with equal weights, whatever the row: global recalibration."""
 
+    is_shared: ClassVar[bool] = True
+    moves_scores: ClassVar[bool] = False
+
     n_cal: int
 
     @property
     def pairs_per_row(self) -> int:
         """Return the number of calibration points."""
         return self.n_cal
-
-    @property
-    def is_shared(self) -> bool:
-        """Return True."""
-        return True
-
-    @property
-    def moves_scores(self) -> bool:
-        """Return False."""
-        return False
 
     @cached_property
     def _shared(self) -> Neighborhoods:
