@@ -182,8 +182,14 @@ def test_an_unknown_adjustment_is_refused():
         local(adjustment="quadratic")
 
 
-def test_of_a_whitened_space_the_directions_that_were_widest_are_regressed_on():
+def test_in_a_whitened_space_every_direction_takes_part_whatever_the_rounding():
     space = np.random.default_rng(3).normal(size=(200, 6)) * [6, 5, 4, 3, 2, 1]
     white = learn_scaling("whiten", space)(space)
     place = learn_adjustment("linear", white, 20).place
-    np.testing.assert_allclose(place(white) / np.abs(place(white)).max(), white[:, :3] / np.abs(white[:, :3]).max())
+    assert place(white).shape == (200, 3)
+    np.testing.assert_allclose(np.cov(place(white).T), np.eye(3) * np.var(place(white)[:, 0], ddof=1), atol=1e-12)
+    mixtures = place(np.eye(6)) - place(np.zeros((6, 6)))
+    part = np.square(mixtures).sum(axis=1)
+    assert part.min() > 0.3 * part.mean()
+    nudged = white + 1e-13 * np.random.default_rng(4).normal(size=white.shape)
+    np.testing.assert_allclose(learn_adjustment("linear", nudged, 20).place(white), place(white), atol=1e-10)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
+from scipy.fft import dct
 
 from nearcal._arrays import FloatArray
 from nearcal._saved import require, saved_array
@@ -24,7 +25,8 @@ class LinearAdjustment:
     """Calibration scores with positions to regress them on.
 
     Positions are those of the scaled space, or its widest principal components where it has more dimensions than
-    neighbourhoods can afford: one for every five neighbours, less one for the mean, and twenty at most.
+    neighbourhoods can afford: one for every five neighbours, less one for the mean, and twenty at most. In a whitened
+    space all directions are equally wide; there it is as many mixtures, in which all take part.
 
     Parameters
     ----------
@@ -82,14 +84,14 @@ def learn_adjustment(adjustment: Adjustment, points: FloatArray, neighbors: int)
     moved = points - center
     axes = np.eye(points.shape[1])
     if dimensions < points.shape[1]:
-        axes = _widest_first(moved)[:, :dimensions]
+        axes = _leading_axes(moved)[:, :dimensions]
     size = np.abs(moved).max()  # squares must neither overflow nor vanish
     axes = axes / (size if size > 0 else 1.0)
     return LinearAdjustment(center, axes, np.einsum("nd,dm->nm", moved, axes))
 
 
-def _widest_first(moved: FloatArray) -> FloatArray:
-    """Return axes as columns, the widest first; of a whitened space as it is, which was widest first before."""
+def _leading_axes(moved: FloatArray) -> FloatArray:
+    """Return axes as columns, the widest first; in a whitened space, where none is wider, even mixtures of all."""
     axes, deviation = principal_axes(moved)
     is_white = deviation.min() > (1 - 1e-6) * deviation.max()
-    return np.eye(len(axes)) if is_white else axes
+    return dct(np.eye(len(axes)), axis=0, norm="ortho") if is_white else axes

@@ -142,8 +142,9 @@ class LocalRecalibrator(Recalibrator):
       regression, so that intervals do not shrink.
 
     A neighbourhood of k points affords k / 5 - 1 slopes. A space of more dimensions, or of more than 20, is reduced to
-    its widest principal components for the regression; with fewer than 10 neighbours nothing is adjusted. Use it where
-    the model is misspecified and its errors drift across neighbourhoods; a good network leaves little to adjust.
+    its widest principal components for the regression, or to mixtures of all directions where it is whitened and none
+    is wider; with fewer than 10 neighbours nothing is adjusted. Use it where the model is misspecified and its errors
+    drift across neighbourhoods; a good network leaves little to adjust.
     (M. A. Beaumont, W. Zhang and D. J. Balding, Genetics 162:2025-2035, 2002, for approximate Bayesian computation.)
 
     **Shrinkage.** Of a neighbourhood of effective size n whose scores have mean m and variance v, the mean is drawn to
