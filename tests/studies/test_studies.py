@@ -19,7 +19,7 @@ from nearcal.studies.gaussian._methods import evenly_spread
 from nearcal.studies.gaussian._model import LinearModel
 from nearcal.studies.gaussian._population import population_figures
 from nearcal.studies.rosenbrock import Rosenbrock
-from nearcal.studies.rosenbrock._network import make_network
+from nearcal.studies.rosenbrock._network import make_network, settled
 from nearcal.studies.rosenbrock._thinned import dropout_draws
 
 
@@ -148,3 +148,29 @@ def test_thinned_networks_are_the_draws_of_monte_carlo_dropout():
     draws = dropout_draws(network, X, 6, seed=5)
     slow = TorchModel(network, response="log", mc_dropout=6, seed=5).distribution(X)
     np.testing.assert_allclose(np.sort(np.exp(draws), axis=1), slow.draws, rtol=1e-4)  # both in single precision
+
+
+def test_settled_statistics_are_those_of_a_pass_without_dropout():
+    torch = pytest.importorskip("torch")
+    with seeded(1):
+        network = make_network([32, 24, 8, 8])
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    X = np.random.default_rng(1).normal(size=(500, 2))
+    copied = settled(network, X)
+    # PyTorch's own way: batches of everything, with momentum 1 and dropout off
+    for layer in network:
+        if isinstance(layer, torch.nn.BatchNorm1d):
+            layer.train()
+            layer.momentum = 1.0
+        else:
+            layer.eval()
+    with torch.no_grad():
+        network(torch.tensor(X, dtype=torch.float32))
+    for name, value in network.state_dict().items():
+        if "running" in name:
+            # in training a batch is scaled by its own variance over n, afterwards by that over n - 1
+            np.testing.assert_allclose(copied.state_dict()[name], value, rtol=0.02, atol=1e-4)
+        elif "num_batches" not in name:
+            assert torch.equal(value, before[name])
+            assert torch.equal(copied.state_dict()[name], before[name])
+    assert not copied.training

@@ -69,8 +69,8 @@ class LocalRecalibrator(Recalibrator):
         How neighbours are searched. "auto" takes the fastest exact search: sorted points on a line for d = 1, leaves
         with bounding boxes in low dimension, a blocked brute force above, and scipy's k-d tree for other metrics than
         the Euclidean. All of these give the same neighbours. "faiss" (extra ``faiss``) is an inverted file for
-        millions of points: approximate, its recall is in ``index_.recall``. ``eps`` speeds up "boxes" and "kdtree";
-        the others have no use for it.
+        millions of points: approximate, its recall is in ``index_.recall``. ``eps`` speeds up "boxes" and "kdtree",
+        and "brute" a little; the others have no use for it.
     min_neighbors : int
         With ``radius``: rows with fewer neighbours than this are thin. (At most n_cal is asked for.)
     thin : {"nearest", "global", "base", "raise"}

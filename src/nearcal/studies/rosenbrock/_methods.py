@@ -15,7 +15,7 @@ from nearcal.scores import squared_error
 from nearcal.scores._quantile_scores import score_interval
 from nearcal.studies._study import Outcome
 from nearcal.studies.rosenbrock._data import Data, generate, true_distribution
-from nearcal.studies.rosenbrock._network import trained_network
+from nearcal.studies.rosenbrock._network import settled, trained_network
 from nearcal.studies.rosenbrock._thinned import dropout_draws
 
 METHODS = {
@@ -26,18 +26,20 @@ METHODS = {
     "true": "True model",
 }
 OWN_CHOICE = "chosen"
+_SETTLING_ROWS = 20_000
 _NARROW_LAYERS = ("9", "13")  # ReLU of the third and the fourth hidden layer
 
 
 def run_seed(settings: Mapping[str, Any], seed: int, trained: Outcome) -> Outcome:
     """Recalibrate the trained network of one seed and measure everything on its test set."""
-    _, cal, new = generate(settings["n"], seed)
+    data, cal, new = generate(settings["n"], seed)
     network = trained_network(settings, trained)
+    scaled = settled(network, data.X[:_SETTLING_ROWS])
     rng = np.random.default_rng([seed, 1])
     numbers: dict[str, Any] = {}
     arrays: dict[str, NDArray[Any]] = {}
     choice = ""
-    for name, dist, reason in _distributions(network, cal, new, settings, rng):
+    for name, dist, reason in _distributions(network, scaled, cal, new, settings, rng):
         choice = reason or choice
         lower, upper = dist.interval(0.95)
         covered = (lower <= new.y) & (new.y <= upper)
@@ -66,11 +68,14 @@ def worst_cell(X: FloatArray, covered: NDArray[np.bool_]) -> float:
 
 
 def _distributions(
-    network: Any, cal: Data, new: Data, settings: Mapping[str, Any], rng: np.random.Generator
+    network: Any, scaled: Any, cal: Data, new: Data, settings: Mapping[str, Any], rng: np.random.Generator
 ) -> Iterator[tuple[str, Distribution, str]]:
-    """Yield one method after the other, for draws take much memory: name, test distributions, and reasons if any."""
+    """Yield one method after the other, for draws take much memory: name, test distributions, and reasons if any.
+
+    ``network`` is for dropout, ``scaled`` for prediction without.
+    """
     draws = settings["draws"]
-    model = adapters.TorchModel(network, response="log").prepared(cal.X, cal.y)
+    model = adapters.TorchModel(scaled, response="log").prepared(cal.X, cal.y)
     yield from _before_and_after(
         "wsir",
         _drawn(model.distribution(cal.X), draws, rng),
@@ -90,7 +95,7 @@ def _distributions(
         settings,
         rng,
     )
-    own = calibrate(network, cal.X, cal.y, layer=["input", *_NARROW_LAYERS, "output"], response="log")
+    own = calibrate(scaled, cal.X, cal.y, layer=["input", *_NARROW_LAYERS, "output"], response="log")
     yield OWN_CHOICE, own.predict(new.X), own.reason
     yield "true", _drawn(true_distribution(new.X), draws, rng), ""
 

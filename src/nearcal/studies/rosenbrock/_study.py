@@ -14,7 +14,7 @@ from nearcal.studies.rosenbrock._network import train_network
 from nearcal.studies.rosenbrock._paper import PAPER_EPOCHS, PAPER_WIDTHS
 from nearcal.studies.rosenbrock._table import judge_targets, tabulate
 
-FIRST_SEED = 30  # width and training were chosen on seeds 0, 10, 11 and 20 to 22
+FIRST_SEED = 31  # width, training and statistics were chosen on seeds 0, 10, 11, 20 to 22 and 30
 
 
 class Rosenbrock(Study):
