@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearcal.neighbors import _exact
 from nearcal.neighbors._exact import BlockedBrute, LeafBoxes, SortedLine
 
 STRUCTURES = {"line": SortedLine, "boxes": LeafBoxes, "brute": BlockedBrute}
@@ -82,6 +83,19 @@ def test_nearest_of_many_points(kind, d, k):
     queries = np.concatenate([make_points(rng, kind, 8, d), points[:5]])
     for cls in structures(d):
         check_nearest(cls(points), points, queries, k)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("many", [1000, 100])  # with 100 the thinned points are thinned again
+def test_nearest_by_a_guess_among_thinned_points(kind, many, monkeypatch):
+    monkeypatch.setattr(_exact, "_MANY_POINTS", many)
+    rng = np.random.default_rng(8)
+    points = make_points(rng, kind, 6007, 5)
+    queries = np.concatenate([make_points(rng, kind, 300, 5), points[:5], points[:1] + 1e9])
+    structure = BlockedBrute(points)
+    assert (structure.thinned.thinned is None) == (many == 1000)
+    for k in (1, 300, 6007):
+        check_nearest(structure, points, queries, k)
 
 
 @pytest.mark.parametrize("n", [64 * 31 + 1, 64 * 32 - 1, 65])

@@ -1,8 +1,11 @@
 """What the tests of saving share: every kind of recalibrator, fitted, and all its answers as bytes."""
 
+from unittest.mock import patch
+
 import numpy as np
 
 import nearcal as nc
+from nearcal.neighbors import _exact
 
 N, M = 700, 9
 
@@ -18,12 +21,19 @@ def local(d=3, n=N, **options):
     return lambda: _fit(nc.LocalRecalibrator(**options), d, n)
 
 
+def thinned(*shape, **options):
+    """Fit as if the points were so many that searches begin among a part of them."""
+    with patch.object(_exact, "_MANY_POINTS", 1000):
+        return local(*shape, **options)()
+
+
 CASES = {
     "line": local(1, k=50),
     "boxes": local(3, k=50),
     "boxes, full leaves": local(2, 128, k=50),
     "boxes, one point": local(2, 1, k=1),
     "brute": local(12, 2500, k=50),
+    "brute, thinned": lambda: thinned(5, 2500, k=50, search="brute"),
     "brute, few points": local(5, k=50, search="brute"),
     "brute, radius": local(12, 2500, radius=20.0),
     "kdtree": local(3, k=50, search="kdtree"),

@@ -62,9 +62,9 @@ class Candidates(NamedTuple):
     scratch: Scratch
 
 
-def make_near(tree: Tree) -> Near:
-    """Scratch to list leaves of a tree."""
-    n_groups, n_leaves = len(tree.low), len(tree.leaves)
+def make_near(n_leaves: int) -> Near:
+    """Scratch to list so many leaves."""
+    n_groups = -(-n_leaves // GROUP)
     return Near(
         np.empty(n_leaves + GROUP, np.int64),
         np.empty(n_leaves + GROUP),
@@ -124,7 +124,7 @@ def measure_boxes(low, high, g, queries, r, out):
 
 @inner
 def list_leaves(tree, queries, r, bound, near):
-    """Leaves whose box is within the bound; return how many."""
+    """Leaves of a tree, or blocks, whose box is within the bound; return how many."""
     measure_boxes(tree.group_low, tree.group_high, np.int64(0), queries, r, near.groups)
     size = 0
     for g in range(len(near.groups)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcal._jit._boxes import measure_boxes
+from nearcal._jit._boxes import Near, list_leaves, make_near
 from nearcal._jit._compile import inlined, inner, kernel, once
 from nearcal._jit._filter import BLOCK, Blocks, cut_score, guess_bounds, list_hits, mark_block, shrink_queries
 from nearcal._jit._select import Scratch, keep_smallest, make_scratch, write_row
@@ -27,7 +27,8 @@ class Batch(NamedTuple):
     bounds: np.ndarray
     cuts: np.ndarray  # (rows,) float32
     reached: np.ndarray  # (n_blocks, rows) whether the block may hold a neighbour
-    box2: np.ndarray  # (n_blocks,)
+    reached_by_four: np.ndarray  # (n_blocks, rows / ROWS) uint32, the same memory: zero where no row of four is true
+    near: Near  # scratch to list blocks
     counts: np.ndarray  # (rows,) candidates found so far
     values: np.ndarray  # (rows, room + 3) their squared distances
     ids: np.ndarray  # (rows, room + 3)
@@ -42,15 +43,17 @@ def make_batch(n_rows: int, room: int, blocks: Blocks) -> Batch:
     """Scratch for as many of the rows, a multiple of ROWS, as share a batch, with room for candidates of each."""
     n_batch = min(MOST_ROWS, MOST_CANDIDATES // max(room, 1), n_rows + ROWS - 1)
     rows = max(ROWS, n_batch // ROWS * ROWS)
-    n_blocks, n_sample = blocks.low.shape[2], blocks.sample_steps.size
+    n_blocks, n_sample = len(blocks.cut_dim), blocks.sample_steps.size
+    reached = np.zeros((n_blocks, rows), np.bool_)
     return Batch(
         np.zeros((rows, 2 * blocks.strips.shape[1]), np.int16),
         np.zeros(rows, np.float32),
         np.zeros(rows),
         np.empty(rows),
         np.empty(rows, np.float32),
-        np.zeros((n_blocks, rows), np.bool_),
-        np.empty(n_blocks),
+        reached,
+        reached.view(np.uint32),
+        make_near(n_blocks),
         np.empty(rows, np.int64),
         np.empty((rows, room + 3)),
         np.empty((rows, room + 3), np.int32),
@@ -88,24 +91,22 @@ def measure_hits(blocks, hits, size, queries, r, values, ids, row, count):
 def _filter_batch(blocks, queries, start, stop, k, batch):
     """Candidates of the rows start..stop: every point within batch.bounds, or at least the k nearest of these."""
     room = batch.values.shape[1] - 3
-    for b in range(blocks.low.shape[2]):
-        marked = -1
-        for row in range(stop - start):
-            if not batch.reached[b, row]:
+    for b in range(len(batch.reached)):
+        for four in range(batch.reached_by_four.shape[1]):
+            if batch.reached_by_four[b, four] == 0:
                 continue
-            if row // ROWS != marked:
-                marked = row // ROWS
-                mark_block(blocks, b, batch, marked * ROWS)
-            size = list_hits(b, batch, row)
-            if size == 0:
-                continue
-            if batch.counts[row] + size > room:
-                kth = keep_smallest(batch.values[row], batch.ids[row], batch.counts[row], k, batch.scratch)
-                batch.counts[row] = k
-                batch.cuts[row] = cut_score(batch.norms[row], kth, blocks.scale)
-            count = batch.counts[row]
-            measure_hits(blocks, batch.hits, size, queries, start + row, batch.values, batch.ids, row, count)
-            batch.counts[row] = count + size
+            mark_block(blocks, b, batch, four * ROWS)
+            for row in range(four * ROWS, four * ROWS + ROWS):
+                size = list_hits(b, batch, row) if batch.reached[b, row] else 0
+                if size == 0:
+                    continue
+                if batch.counts[row] + size > room:
+                    kth = keep_smallest(batch.values[row], batch.ids[row], batch.counts[row], k, batch.scratch)
+                    batch.counts[row] = k
+                    batch.cuts[row] = cut_score(batch.norms[row], kth, blocks.scale)
+                count = batch.counts[row]
+                measure_hits(blocks, batch.hits, size, queries, start + row, batch.values, batch.ids, row, count)
+                batch.counts[row] = count + size
 
 
 @inner
@@ -113,17 +114,16 @@ def mark_reached(blocks, queries, start, stop, eps, batch):
     """Which blocks have a box within each row's bound, or within 1 / (1 + eps) of it."""
     batch.reached[:] = False
     for row in range(stop - start):
-        measure_boxes(blocks.low, blocks.high, np.int64(0), queries, start + row, batch.box2)
-        reach = batch.bounds[row] / (1.0 + eps) ** 2
-        for b in range(len(batch.box2)):
-            batch.reached[b, row] = batch.box2[b] <= reach
+        size = list_leaves(blocks, queries, start + row, batch.bounds[row] / (1.0 + eps) ** 2, batch.near)
+        for i in range(size):
+            batch.reached[batch.near.leaves[i], row] = True
 
 
 @once
-def _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, order, out):
+def _answer_rows(blocks, queries, start, stop, k, eps, guesses, rank, batch, order, out):
     """K nearest points of the queries start..stop: see ``query_blocks``."""
     shrink_queries(blocks, queries, start, stop, batch.rounded, batch.steps, batch.norms)
-    batch.bounds[:] = np.inf
+    batch.bounds[: stop - start] = guesses[start:stop]
     if rank < blocks.sample_steps.size:
         guess_bounds(blocks, batch, rank)
     for row in range(stop - start):
@@ -141,15 +141,15 @@ def _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, order, out):
 
 
 @kernel
-def query_blocks(blocks, queries, k, eps, rank, batch, order, out):
+def query_blocks(blocks, queries, k, eps, guesses, rank, batch, order, out):
     """K nearest points of query i into row order[i], unsorted; a k-th distance of -1 where the guess was too low.
 
     Best with queries that lie near one another in turn: they skip the same blocks.
 
-    The guess is the sample's point of this rank; a rank beyond the sample stands for no guess. The batch has room for
-    at least k + BLOCK candidates a row.
+    The guess is the squared distance of the sample's point of this rank, or that of ``guesses`` for a rank beyond the
+    sample. The batch has room for at least k + BLOCK candidates a row.
     """
     n_rows, n_batch = len(queries), len(batch.counts)
     for start in range(0, n_rows, n_batch):
         stop = min(start + n_batch, n_rows)
-        _answer_rows(blocks, queries, start, stop, k, eps, rank, batch, order, out)
+        _answer_rows(blocks, queries, start, stop, k, eps, guesses, rank, batch, order, out)

@@ -30,8 +30,10 @@ class Blocks(NamedTuple):
     sample_strips: np.ndarray  # the same for points evenly spread over the leaves
     sample_steps: np.ndarray
     sample_half_norms: np.ndarray
-    low: np.ndarray  # (1, d, n_blocks), corners of the boxes of the blocks
+    low: np.ndarray  # (n_groups, d, GROUP), corners of the boxes of the blocks, as in ``_boxes.Tree``
     high: np.ndarray
+    group_low: np.ndarray  # (1, d, n_groups)
+    group_high: np.ndarray
     cut_dim: np.ndarray  # (n_blocks,), see ``_tree.order_points``
     cut_value: np.ndarray
     centre: np.ndarray  # (d,)

@@ -56,7 +56,7 @@ def _collect_pairs(blocks, queries, radius, batch):
     mark_reached(blocks, queries, zero, n_rows, 0.0, batch)
     squares, ids = np.empty((1, BLOCK + 3)), np.empty((1, BLOCK), np.int32)
     rows, indices, distances, count = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32), np.empty(BLOCK), 0
-    for b in range(blocks.low.shape[2]):
+    for b in range(len(batch.reached)):
         marked = -1
         for row in range(n_rows):
             if not batch.reached[b, row]:

@@ -18,8 +18,8 @@ def choose_search(n: int, d: int, k: int, eps: float) -> Search:
     """Return the fastest exact search of the k nearest of n points in d dimensions, as measured."""
     if d == 1:
         return "line"
-    # boxes prune less with each dimension and each neighbour, more with eps and n
-    most = 9 - 2 * math.log10(k) + 3 * eps + (n >= 500_000)
+    # boxes prune less with each dimension and each neighbour, more with eps
+    most = 9 - 2 * math.log10(k) + 3 * eps
     return "boxes" if n < _FEW_POINTS or d <= most else "brute"
 
 

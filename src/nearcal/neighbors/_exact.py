@@ -22,6 +22,10 @@ from nearcal._jit._vector import STRIP
 from nearcal._saved import require, saved_array, saved_numbers
 from nearcal.neighbors._protocol import Metric, NeighborLists, equal_rows
 
+_MOST_SAMPLED = 4096  # points on which the filter guesses how far the k nearest reach
+_MANY_POINTS = 2**18  # for which these tell too little: a search among one point in 32 does better
+_THINNING, _MOST_SAMPLED_OF_THINNED = 32, 1024
+
 
 class SortedLine:
     """Sorted points on a line, for d = 1: a query costs O(log n + k)."""
@@ -83,19 +87,12 @@ class LeafBoxes:
         self, n: int, leaves: FloatArray, ids: NDArray[np.int32], cut_dim: NDArray[np.int32], cut_value: FloatArray
     ) -> None:
         leaves = _freeze(leaves)
-        n_leaves, d, _ = leaves.shape
-        n_groups = -(-n_leaves // GROUP)
-        low, high = np.full((2, n_groups * GROUP, d), np.nan)
-        low[:n_leaves], high[:n_leaves] = np.nanmin(leaves, axis=2), np.nanmax(leaves, axis=2)
-        low, high = low.reshape(n_groups, GROUP, d), high.reshape(n_groups, GROUP, d)
+        d = leaves.shape[1]
         self.shape = n, d
         self.tree = Tree(
             leaves=leaves,
             ids=_freeze(ids),
-            low=_freeze(low.transpose(0, 2, 1)),
-            high=_freeze(high.transpose(0, 2, 1)),
-            group_low=_freeze(np.nanmin(low, axis=1).T[None]),
-            group_high=_freeze(np.nanmax(high, axis=1).T[None]),
+            **_group_boxes(np.nanmin(leaves, axis=2), np.nanmax(leaves, axis=2)),
             cut_dim=_freeze(cut_dim),
             cut_value=_freeze(cut_value),
         )
@@ -130,13 +127,13 @@ class LeafBoxes:
         """Return the k nearest points of each query, each within a factor 1 + eps of the true one of its rank."""
         out = _empty_nearest(len(points), k)
         queries, order = _sort_queries(points, self.tree)
-        candidates, near = make_candidates(self.tree, k), make_near(self.tree)
+        candidates, near = make_candidates(self.tree, k), make_near(len(self.tree.leaves))
         query_boxes(self.tree, queries, k, eps, count_home(self.tree, k), candidates, near, order, out)
         return _as_lists(out)
 
     def within(self, points: FloatArray, radius: float) -> NeighborLists:
         """Return all points at distance <= radius of each query."""
-        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius, make_near(self.tree))
+        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius, make_near(len(self.tree.leaves)))
         return NeighborLists(indptr, indices, distances, np.full(len(points), radius))
 
 
@@ -145,19 +142,18 @@ class BlockedBrute:
 
     metric: Metric = "euclidean"
 
-    def __init__(self, points: FloatArray) -> None:
-        n = len(points)
+    def __init__(self, points: FloatArray, most_sampled: int = _MOST_SAMPLED) -> None:
         order, cut_dim, cut_value = order_points(points, BLOCK)
         points = points[order]
-        starts = np.arange(0, n, BLOCK)
         centre = points.mean(axis=0)
         # A power of two scales without rounding and keeps the filter's float32 from overflow and underflow.
         spread = max(np.abs(points - centre).max(), 2.0**-500)
         scale = float(2.0 ** -np.ceil(np.log2(spread)))
-        n_sample = _count_sample(n)
+        n, n_sample = len(points), _count_sample(len(points), most_sampled)
         sample = points[np.arange(n_sample) * n // max(n_sample, 1)]
         strips, steps, half_norms = _make_strips(points, centre, scale)
         sample_strips, sample_steps, sample_half_norms = _make_strips(sample, centre, scale)
+        starts = np.arange(0, n, BLOCK)
         self.blocks = Blocks(
             points=_freeze(points),
             ids=_freeze(order),
@@ -167,30 +163,35 @@ class BlockedBrute:
             sample_strips=sample_strips,
             sample_steps=sample_steps,
             sample_half_norms=sample_half_norms,
-            low=_freeze(np.minimum.reduceat(points, starts).T[None]),
-            high=_freeze(np.maximum.reduceat(points, starts).T[None]),
+            **_group_boxes(np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)),
             cut_dim=_freeze(cut_dim),
             cut_value=_freeze(cut_value),
             centre=_freeze(centre),
             scale=scale,
         )
         self.shape = points.shape[0], points.shape[1]
+        self.thinned: BlockedBrute | None = None
+        if n >= _MANY_POINTS:
+            self.thinned = BlockedBrute(points[::_THINNING], _MOST_SAMPLED_OF_THINNED)
 
     def _to_saved(self) -> dict[str, Any]:
-        return self.blocks._asdict()
+        return {**self.blocks._asdict(), "thinned": self.thinned}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         points = saved_array(saved, "points", np.float64, (None, None))
         n, d = points.shape
-        n_blocks, n_sample = -(-n // BLOCK), _count_sample(n)
+        n_blocks, n_sample = -(-n // BLOCK), len(saved["sample_steps"])
+        n_groups = -(-n_blocks // GROUP)
         arrays = {
             "points": points,
             "ids": saved_numbers(saved, "ids", n, n),
             **_saved_strips(saved, "", n_blocks * BLOCK, d),
-            **_saved_strips(saved, "sample_", n_sample, d),
-            "low": saved_array(saved, "low", np.float64, (1, d, n_blocks)),
-            "high": saved_array(saved, "high", np.float64, (1, d, n_blocks)),
+            **_saved_strips(saved, "sample_", n_sample // BLOCK * BLOCK, d),
+            "low": saved_array(saved, "low", np.float64, (n_groups, d, GROUP)),
+            "high": saved_array(saved, "high", np.float64, (n_groups, d, GROUP)),
+            "group_low": saved_array(saved, "group_low", np.float64, (1, d, n_groups)),
+            "group_high": saved_array(saved, "group_high", np.float64, (1, d, n_groups)),
             "cut_dim": saved_numbers(saved, "cut_dim", n_blocks, d),
             "cut_value": saved_array(saved, "cut_value", np.float64, (n_blocks,)),
             "centre": saved_array(saved, "centre", np.float64, (d,)),
@@ -198,7 +199,8 @@ class BlockedBrute:
         require(np.isneginf(arrays["half_norms"][n:]).all(), "half_norms must be -inf where there is no point")
         index = cls.__new__(cls)
         index.blocks = Blocks(**{name: _freeze(array) for name, array in arrays.items()}, scale=float(saved["scale"]))
-        index.shape = n, d
+        index.shape, index.thinned = (n, d), saved["thinned"]
+        require(index.thinned is None or index.thinned.shape[1] == d, "thinned points must have as many columns")
         return index
 
     def order(self, points: FloatArray) -> IntArray:
@@ -207,7 +209,8 @@ class BlockedBrute:
 
     def nearest(self, points: FloatArray, k: int, eps: float) -> NeighborLists:
         """Return the k nearest points of each query, each within a factor 1 + eps of the true one of its rank."""
-        n, n_sample = len(self.blocks.points), self.blocks.sample_steps.size
+        n = self.shape[0]
+        n_sample = self.blocks.sample_steps.size if self.thinned is None else self.thinned.shape[0]
         queries, rows = _sort_queries(points, self.blocks)
         out = _empty_nearest(len(points), k)
         # Three standard deviations above the share of the sample in the k nearest: one guess in a thousand is too low.
@@ -215,10 +218,13 @@ class BlockedBrute:
         share = k * n_sample / n
         rank = int((share + 3 * share**0.5 + 2) * (1 + eps / 4))
         while len(rows) > 0:  # ends at the latest with a rank beyond the sample, which is no guess at all
+            guesses = np.full(len(rows), np.inf)
+            if self.thinned is not None and rank < n_sample:
+                guesses = self.thinned.nearest(queries, rank, 0.0).reach ** 2 * (1 + 2.0**-50)  # of a rounded root
             n_expected = rank * n // n_sample if rank < n_sample else 0
             room = min(n, max(2 * k, 3 * n_expected // 2)) + BLOCK
             batch = make_batch(len(queries), room, self.blocks)
-            query_blocks(self.blocks, queries, k, eps, rank, batch, rows, out)
+            query_blocks(self.blocks, queries, k, eps, guesses, rank, batch, rows, out)
             missed = out.kth[rows] < 0
             queries, rows, rank = _freeze(queries[missed]), rows[missed], 4 * rank
         return _as_lists(out)
@@ -248,6 +254,20 @@ def _leaf_order(queries: FloatArray, tree: Any) -> IntArray:
     return np.argsort(find_leaves(tree.cut_dim, tree.cut_value, queries), kind="stable")
 
 
+def _group_boxes(low: FloatArray, high: FloatArray) -> dict[str, FloatArray]:
+    """Boxes with the corners ``low`` and ``high``, of shape (n, d), by groups, and the boxes of groups."""
+    n_groups, d = -(-len(low) // GROUP), low.shape[1]
+    grouped = np.full((2, n_groups * GROUP, d), np.nan)
+    grouped[:, : len(low)] = low, high
+    low, high = grouped.reshape(2, n_groups, GROUP, d)
+    return {
+        "low": _freeze(low.transpose(0, 2, 1)),
+        "high": _freeze(high.transpose(0, 2, 1)),
+        "group_low": _freeze(np.nanmin(low, axis=1).T[None]),
+        "group_high": _freeze(np.nanmax(high, axis=1).T[None]),
+    }
+
+
 def _freeze(array: NDArray[Any]) -> NDArray[Any]:
     """Contiguous and read-only, so that kernels have one signature, memory maps included."""
     view = np.ascontiguousarray(array).view(np.ndarray)
@@ -263,9 +283,9 @@ def _as_lists(found: Nearest) -> NeighborLists:
     return NeighborLists(equal_rows(*found.indices.shape), found.indices.ravel(), found.distances.ravel(), found.kth)
 
 
-def _count_sample(n: int) -> int:
+def _count_sample(n: int, most: int) -> int:
     """Return how many of n points, in whole blocks, the filter guesses its bound on."""
-    return min(n // 8, 4096) // BLOCK * BLOCK
+    return min(n // 8, most) // BLOCK * BLOCK if n < _MANY_POINTS else 0
 
 
 def _saved_strips(saved: Mapping[str, Any], prefix: str, size: int, d: int) -> dict[str, NDArray[Any]]:
