@@ -19,7 +19,7 @@ from nearcal.studies.gaussian._methods import evenly_spread
 from nearcal.studies.gaussian._model import LinearModel
 from nearcal.studies.gaussian._population import population_figures
 from nearcal.studies.rosenbrock import Rosenbrock
-from nearcal.studies.rosenbrock._network import make_network, settled
+from nearcal.studies.rosenbrock._network import absorb_scaling, make_network, settled
 from nearcal.studies.rosenbrock._thinned import dropout_draws
 
 
@@ -174,3 +174,14 @@ def test_settled_statistics_are_those_of_a_pass_without_dropout():
             assert torch.equal(value, before[name])
             assert torch.equal(copied.state_dict()[name], before[name])
     assert not copied.training
+
+
+def test_a_network_absorbs_the_scaling_of_its_inputs():
+    torch = pytest.importorskip("torch")
+    with seeded(1):
+        network = make_network([16, 8]).eval()
+    X, centre, spread = torch.randn(30, 2) + 3, np.array([2.0, -1.0]), np.array([0.5, 4.0])
+    with torch.no_grad():
+        expected = network((X - torch.tensor([2.0, -1.0])) / torch.tensor([0.5, 4.0]))
+        absorb_scaling(network, centre, spread)
+        torch.testing.assert_close(network(X), expected)

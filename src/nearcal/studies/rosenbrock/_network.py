@@ -26,7 +26,7 @@ def make_network(widths: Sequence[int]) -> Any:
 
 
 def train_network(settings: Mapping[str, Any], seed: int) -> Outcome:
-    """Train on the data of one seed; the outcome holds the weights."""
+    """Train on standardised inputs of one seed; the outcome holds weights that take inputs as they are."""
     data, _, _ = generate(settings["n"], seed)
     names = ("epochs", "batch_size", "learning_rate", "decay")
     schedule = Schedule(**{name: settings[name] for name in names}, fused=True)
@@ -36,8 +36,19 @@ def train_network(settings: Mapping[str, Any], seed: int) -> Outcome:
         def loss(output: Any, target: Any) -> Any:
             return torch.nn.functional.mse_loss(output[:, 0], target)
 
-        train(network, loss, data.X, np.log(data.y), schedule)
+        centre, spread = data.X.mean(axis=0), data.X.std(axis=0)
+        train(network, loss, (data.X - centre) / spread, np.log(data.y), schedule)
+    absorb_scaling(network, centre, spread)
     return Outcome({}, weights_of(network))
+
+
+def absorb_scaling(network: Any, centre: FloatArray, spread: FloatArray) -> None:
+    """Change the first layer of a network for inputs (x - centre) / spread to do the same with x."""
+    torch = import_torch()
+    first = network[0]
+    with torch.no_grad():
+        first.weight.div_(torch.tensor(spread, dtype=torch.float32))
+        first.bias.sub_(first.weight @ torch.tensor(centre, dtype=torch.float32))
 
 
 def trained_network(settings: Mapping[str, Any], trained: Outcome) -> Any:

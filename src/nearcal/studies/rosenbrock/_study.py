@@ -14,7 +14,7 @@ from nearcal.studies.rosenbrock._network import train_network
 from nearcal.studies.rosenbrock._paper import PAPER_EPOCHS, PAPER_WIDTHS
 from nearcal.studies.rosenbrock._table import judge_targets, tabulate
 
-FIRST_SEED = 31  # width, training and statistics were chosen on seeds 0, 10, 11, 20 to 22 and 30
+FIRST_SEED = 40  # width, training and statistics were chosen on seeds 0, 10, 11, 20 to 22 and 30 to 33
 
 
 class Rosenbrock(Study):
