@@ -123,7 +123,8 @@ def mark_reached(blocks, queries, start, stop, eps, batch):
 def _answer_rows(blocks, queries, start, stop, k, eps, guesses, rank, batch, order, out):
     """K nearest points of the queries start..stop: see ``query_blocks``."""
     shrink_queries(blocks, queries, start, stop, batch.rounded, batch.steps, batch.norms)
-    batch.bounds[: stop - start] = guesses[start:stop]
+    for row in range(stop - start):
+        batch.bounds[row] = guesses[start + row]
     if rank < blocks.sample_steps.size:
         guess_bounds(blocks, batch, rank)
     for row in range(stop - start):

@@ -4,6 +4,8 @@ Leaves are numbered from left to right and the tree is implicit: the node that s
 front of leaf (start + stop + 1) // 2. A cut is found by that leaf's number, so two flat arrays hold the whole tree.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from nearcal._jit._compile import inner, kernel, once
@@ -54,19 +56,29 @@ def _widest(points, order, start, stop):
     return best
 
 
-@kernel
-def order_points(points, leaf_size):
-    """Order of the points by leaf, and the dimension and value of the cut in front of each leaf."""
-    n = points.shape[0]
-    n_leaves = (n + leaf_size - 1) // leaf_size
-    order = np.empty(n, np.int32)
-    for i in range(n):
-        order[i] = i
-    cut_dim = np.zeros(n_leaves, np.int32)
-    cut_value = np.zeros(n_leaves)
-    keys = np.empty(n)
+class Cuts(NamedTuple):
+    """A tree over points: their order by leaf, and the cut in front of each leaf but the first."""
+
+    order: np.ndarray  # (n,) int32
+    cut_dim: np.ndarray  # (n_leaves,) int32
+    cut_value: np.ndarray  # (n_leaves,)
+
+
+def order_points(points: np.ndarray, leaf_size: int) -> Cuts:
+    """Order points by leaf, ``leaf_size`` in each but the last."""
+    n = len(points)
+    n_leaves = -(-n // leaf_size)
+    cuts = Cuts(np.arange(n, dtype=np.int32), np.zeros(n_leaves, np.int32), np.zeros(n_leaves))
     pending = np.empty((64, 2), np.int64)  # a stack; the tree is far less deep than that
-    pending[0, 0], pending[0, 1] = 0, n_leaves
+    _cut(points, leaf_size, *cuts, np.empty(n), pending)
+    return cuts
+
+
+@kernel
+def _cut(points, leaf_size, order, cut_dim, cut_value, keys, pending):
+    """Cut again and again in the middle, along the dimension in which the points spread the most."""
+    n = len(points)
+    pending[0, 0], pending[0, 1] = 0, len(cut_dim)
     size = 1
     while size > 0:
         size -= 1
@@ -83,7 +95,6 @@ def order_points(points, leaf_size):
         pending[size, 0], pending[size, 1] = first, middle
         pending[size + 1, 0], pending[size + 1, 1] = middle, last
         size += 2
-    return order, cut_dim, cut_value
 
 
 @inner

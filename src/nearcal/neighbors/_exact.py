@@ -77,7 +77,7 @@ class LeafBoxes:
 
     def __init__(self, points: FloatArray) -> None:
         n, d = points.shape
-        order, cut_dim, cut_value = order_points(points, LEAF)
+        order, cut_dim, cut_value = order_points(_freeze(points), LEAF)
         n_leaves = len(cut_dim)
         ids, padded = np.resize(order, n_leaves * LEAF), np.full((n_leaves * LEAF, d), np.nan)
         padded[:n] = points[order]
@@ -143,7 +143,7 @@ class BlockedBrute:
     metric: Metric = "euclidean"
 
     def __init__(self, points: FloatArray, most_sampled: int = _MOST_SAMPLED) -> None:
-        order, cut_dim, cut_value = order_points(points, BLOCK)
+        order, cut_dim, cut_value = order_points(_freeze(points), BLOCK)
         points = points[order]
         centre = points.mean(axis=0)
         # A power of two scales without rounding and keeps the filter's float32 from overflow and underflow.
