@@ -69,6 +69,16 @@ def describe_approximation(results):
     return "\n".join(lines)
 
 
+def describe_growth(sweep):
+    """Say how the cost of a row grows with the calibration set."""
+    costs = {row["n"]: row["costs"]["nearcal"] for row in sweep}
+    first, last = costs[10_000], costs[1_000_000]
+    return (
+        f"From 10,000 to 1,000,000 calibration points (d = {sweep[0]['d']}, k = {sweep[0]['k']}) the cost of a row "
+        f"grows {last / first:.1f} times, from {first:.0f} to {last:.0f} µs."
+    )
+
+
 def describe_roofline(results):
     """Return Markdown on how far the high-dimensional search is from its arithmetic."""
     floors = results["bare matrix product, microseconds per row"]
@@ -138,7 +148,7 @@ def main():
             parts += [f"## Microseconds per row: {title} ({engine['cores']} cores)", table(engine[title])]
         update_readme(readme_table(engine["one thread, processor time"]))
         plot(engine["sweeps"], RESULTS / "cost.png")
-        parts += ["## Cost against n, d and k", "![cost](cost.png)"]
+        parts += ["## Cost against n, d and k", describe_growth(engine["sweeps"]["n"]), "![cost](cost.png)"]
     threads = load("threads")
     if threads:
         title = f"## Throughput with {threads['cores']} threads relative to one, median of {threads['rounds']} rounds"
