@@ -16,7 +16,7 @@ os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imp
 
 def pytest_configure(config):
     """Point numba to a cache named after the kernels' sources, and drop those of earlier states."""
-    sources = sorted((ROOT / "src/nearcal/_jit").glob("*.py"))
+    sources = sorted((ROOT / "src/nearcal/kernels").glob("*.py"))
     sources.append(ROOT / "src/nearcal/_normal_scores.py")  # whose constants are compiled in
     state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     caches = ROOT / ".pytest_cache" / "numba"

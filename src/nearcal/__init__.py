@@ -4,150 +4,35 @@ Predictive distributions are frozen batches, one distribution a row; recalibrato
 set and return recalibrated distributions.
 """
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from nearcal._errors import (
-    ArtefactError,
-    InvalidInputError,
-    InvalidParameterError,
-    MissingExtraError,
-    NearcalError,
-    NotFittedError,
-    ThinNeighborhoodError,
-)
-from nearcal._table import Table
 from nearcal._version import __version__ as __version__
-from nearcal.distributions import (
-    Distribution,
-    Gamma,
-    Laplace,
-    LogNormal,
-    Mixture,
-    Normal,
-    Quantiles,
-    Samples,
-    ScipyDistribution,
-    StudentT,
-    from_scipy,
-    from_torch,
-)
-from nearcal.recalibration import (
-    ConformalDistribution,
-    ConformalRecalibrator,
-    GlobalRecalibrator,
-    GPBetaRecalibrator,
-    IdentityRecalibrator,
-    IsotonicRecalibrator,
-    KNNRegressor,
-    LocalRecalibrator,
-    MappedDistribution,
-    Neighbors,
-    QuantileNetRecalibrator,
-    Recalibrated,
-    Reliability,
-    Summary,
-    VarianceScaling,
-    WeightedSample,
-)
 
-if TYPE_CHECKING:
-    from nearcal import adapters, datasets, diagnostics, plots, scores
-    from nearcal.adapters import adapt
-    from nearcal.calibrated import CalibratedModel, Recalibration, calibrate
-    from nearcal.estimator import RecalibratedRegressor
-    from nearcal.evaluation import Evaluation, evaluate
-    from nearcal.persistence import load, save
-    from nearcal.reporting import Report, report
-    from nearcal.tuning import Candidate, Tuning, tune
 
-__all__ = [
-    "ArtefactError",
-    "CalibratedModel",
-    "Candidate",
-    "ConformalDistribution",
-    "ConformalRecalibrator",
-    "Distribution",
-    "Evaluation",
-    "GPBetaRecalibrator",
-    "Gamma",
-    "GlobalRecalibrator",
-    "IdentityRecalibrator",
-    "InvalidInputError",
-    "InvalidParameterError",
-    "IsotonicRecalibrator",
-    "KNNRegressor",
-    "Laplace",
-    "LocalRecalibrator",
-    "LogNormal",
-    "MappedDistribution",
-    "MissingExtraError",
-    "Mixture",
-    "NearcalError",
-    "Neighbors",
-    "Normal",
-    "NotFittedError",
-    "QuantileNetRecalibrator",
-    "Quantiles",
-    "Recalibrated",
-    "RecalibratedRegressor",
-    "Recalibration",
-    "Reliability",
-    "Report",
-    "Samples",
-    "ScipyDistribution",
-    "StudentT",
-    "Summary",
-    "Table",
-    "ThinNeighborhoodError",
-    "Tuning",
-    "VarianceScaling",
-    "WeightedSample",
-    "adapt",
-    "adapters",
-    "calibrate",
-    "datasets",
-    "diagnostics",
-    "evaluate",
-    "from_scipy",
-    "from_torch",
-    "load",
-    "plots",
-    "report",
-    "save",
-    "scores",
-    "tune",
-]
+def _read_contents() -> dict[str, str]:
+    """Return the module of every public name, from the one list of them: the imports of ``__init__.pyi``.
 
-# loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
-_LAZY = {
-    "CalibratedModel": "nearcal.calibrated",
-    "Candidate": "nearcal.tuning",
-    "Evaluation": "nearcal.evaluation",
-    "RecalibratedRegressor": "nearcal.estimator",
-    "Recalibration": "nearcal.calibrated",
-    "Report": "nearcal.reporting",
-    "Tuning": "nearcal.tuning",
-    "adapt": "nearcal.adapters",
-    "adapters": "nearcal",
-    "calibrate": "nearcal.calibrated",
-    "datasets": "nearcal",
-    "diagnostics": "nearcal",
-    "evaluate": "nearcal.evaluation",
-    "load": "nearcal.persistence",
-    "plots": "nearcal",
-    "report": "nearcal.reporting",
-    "save": "nearcal.persistence",
-    "scores": "nearcal",
-    "tune": "nearcal.tuning",
-}
+    Type checkers read that file, and so do we. Names are loaded when first asked for: who predicts needs no tuning, and
+    who tunes no report.
+    """
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = (node for node in stub.body if isinstance(node, ast.ImportFrom))
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+_CONTENTS = _read_contents()
+__all__ = sorted(name for name in _CONTENTS if name != "__version__")  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _CONTENTS:
         raise AttributeError(f"module 'nearcal' has no attribute {name!r}")
-    home = _LAZY[name]
-    value = import_module(f"nearcal.{name}") if home == "nearcal" else getattr(import_module(home), name)
+    home = import_module(_CONTENTS[name])
+    # a subpackage is an attribute of its parent only once it is imported
+    value = getattr(home, name) if hasattr(home, name) else import_module(f"{home.__name__}.{name}")
     globals()[name] = value
     return value
 

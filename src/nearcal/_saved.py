@@ -14,8 +14,10 @@ from numpy.typing import DTypeLike, NDArray
 from nearcal._errors import InvalidInputError
 
 
-def saved_array(saved: Mapping[str, Any], name: str, dtype: DTypeLike, shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Return an array, refusing another dtype or shape; None stands for any length."""
+def saved_array(
+    saved: Mapping[str, Any], name: str, dtype: DTypeLike, shape: tuple[int | None, ...], *, finite: bool = False
+) -> NDArray[Any]:
+    """Return an array, refusing another dtype or shape, and what is not finite; None stands for any length."""
     array = saved[name]
     if not isinstance(array, np.ndarray):
         raise InvalidInputError(f"{name} must be an array, got {type(array).__name__}")
@@ -27,6 +29,8 @@ def saved_array(saved: Mapping[str, Any], name: str, dtype: DTypeLike, shape: tu
         raise InvalidInputError(
             f"{name} must have dtype {np.dtype(dtype)} and shape {wanted}, got {array.dtype} and {array.shape}"
         )
+    if finite and not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} must be finite")
     return array
 
 

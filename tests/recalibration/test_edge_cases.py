@@ -229,8 +229,8 @@ def test_global_recalibration_does_not_visit_every_point_for_every_row(monkeypat
     def refuse(*arguments):
         raise AssertionError("walks over all points for each row")
 
-    monkeypatch.setattr("nearcal._jit._quantiles.quantile_ranks", refuse)
-    monkeypatch.setattr("nearcal._jit._summary.weight_below", refuse)
+    monkeypatch.setattr("nearcal.kernels.quantiles.quantile_ranks", refuse)
+    monkeypatch.setattr("nearcal.kernels.summary.weight_below", refuse)
     y = np.linspace(-1, 1, 9)
     out = nc.GlobalRecalibrator().fit(nc.Normal(np.zeros(9), 1.0), y).recalibrate(nc.Normal(0.0, 1.0))
     np.testing.assert_allclose(out.interval(0.8), [[-1.0], [1.0]], atol=1e-15)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearcal.distributions import Distribution
-from nearcal.distributions._base import interval_levels
+from nearcal.distributions.base import interval_levels
 from nearcal.recalibration import Recalibrated, Reliability
 from nearcal.recalibration._reliability import unknown_reliability
 

@@ -9,7 +9,7 @@ from nearcal._arrays import as_float_array, as_response, check_count
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal.distributions import Distribution
-from nearcal.distributions._base import as_levels
+from nearcal.distributions.base import as_levels
 from nearcal.recalibration._base import require_distribution
 
 _SPAN = (0.001, 0.999)

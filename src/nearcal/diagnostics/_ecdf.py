@@ -8,7 +8,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, check_count
 from nearcal._table import Table
 from nearcal.diagnostics._uniformity import as_pit
-from nearcal.distributions._base import interval_levels
+from nearcal.distributions.base import interval_levels
 
 _HALVINGS = 14  # of the pointwise level between Bonferroni's and the band's: to 1e-4 of their distance
 

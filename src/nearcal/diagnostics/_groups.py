@@ -11,7 +11,7 @@ from nearcal.diagnostics._multiplicity import Correction, adjust
 from nearcal.diagnostics._pit import is_covered
 from nearcal.diagnostics._regions import Regions, as_regions
 from nearcal.distributions import Distribution
-from nearcal.distributions._base import Seed
+from nearcal.distributions.base import Seed
 from nearcal.recalibration._base import require_distribution
 
 

@@ -9,7 +9,7 @@ from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal.diagnostics._regions import Regions, as_regions
 from nearcal.diagnostics._uniformity import as_pit
-from nearcal.distributions._base import interval_levels
+from nearcal.distributions.base import interval_levels
 
 
 def pit_histogram(p: Any, bins: int = 20, *, band: float = 0.95) -> Table:

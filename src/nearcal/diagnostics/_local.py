@@ -11,7 +11,7 @@ from nearcal.diagnostics._pit import is_covered, pit
 from nearcal.diagnostics._regions import Regions, as_regions
 from nearcal.diagnostics._uniformity import UNIFORMITY_TESTS, UniformityTest, independent_share, run_test
 from nearcal.distributions import Distribution
-from nearcal.distributions._base import Seed
+from nearcal.distributions.base import Seed
 from nearcal.recalibration._base import require_distribution
 
 _SHOWN_DIMENSIONS = 2

@@ -9,7 +9,7 @@ from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal.distributions import Distribution
-from nearcal.distributions._base import Seed, as_levels
+from nearcal.distributions.base import Seed, as_levels
 from nearcal.recalibration._base import require_distribution
 
 _LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray, as_space, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal.distributions._base import Seed
+from nearcal.distributions.base import Seed
 from nearcal.scaling import learn_scaling
 
 

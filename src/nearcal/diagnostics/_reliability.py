@@ -8,7 +8,7 @@ from nearcal._arrays import check_choice
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal.diagnostics._uniformity import as_pit
-from nearcal.distributions._base import as_levels, interval_levels
+from nearcal.distributions.base import as_levels, interval_levels
 
 ReliabilityKind = Literal["quantile", "interval"]
 _LEVELS = np.concatenate([[0.01, 0.025, 0.05], np.arange(1, 10) / 10, [0.95, 0.975, 0.99]])

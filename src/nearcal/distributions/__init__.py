@@ -1,6 +1,6 @@
 """Predictive distributions: frozen batches, one distribution a row."""
 
-from nearcal.distributions._base import Distribution
+from nearcal.distributions._concatenate import concatenate
 from nearcal.distributions._gamma import Gamma
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._parametric import Laplace, LogNormal, Normal
@@ -8,6 +8,7 @@ from nearcal.distributions._quantiles import Quantiles
 from nearcal.distributions._samples import Samples
 from nearcal.distributions._student_t import StudentT
 from nearcal.distributions._wrap import ScipyDistribution, from_scipy, from_torch
+from nearcal.distributions.base import Distribution, Seed, as_levels, interval_levels, require_distribution
 
 __all__ = [
     "Distribution",
@@ -19,7 +20,12 @@ __all__ = [
     "Quantiles",
     "Samples",
     "ScipyDistribution",
+    "Seed",
     "StudentT",
+    "as_levels",
+    "concatenate",
     "from_scipy",
     "from_torch",
+    "interval_levels",
+    "require_distribution",
 ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearcal._errors import InvalidInputError
-from nearcal.distributions._base import Distribution, ParametricDistribution
+from nearcal.distributions.base import Distribution, ParametricDistribution
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._quantiles import Quantiles
 from nearcal.distributions._samples import Samples

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln, log_ndtr, ndtr, xlogy
 
 from nearcal._arrays import FloatArray, broadcast_parameters, require_positive
-from nearcal.distributions._base import Distribution, ParametricDistribution, is_shared
+from nearcal.distributions.base import Distribution, ParametricDistribution
 
 _UNDERFLOW = 1e-290  # below this, probabilities lose digits and then vanish
 _Z_DIRECT = 36.0  # Φ(-36) is 4e-284: scipy's inverses are accurate up to here
@@ -73,10 +73,8 @@ class Gamma(ParametricDistribution):
         """Return shape · scale²."""
         return self.shape * self.scale**2
 
-    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        if not is_shared(self.shape):
-            return None
-        return np.zeros(len(self)), self.scale, Gamma(self.shape[0], 1.0)
+    def _standard_shapes(self) -> tuple[FloatArray, FloatArray, Distribution]:
+        return np.zeros(len(self)), self.scale, self._with(scale=np.ones(len(self)))
 
 
 def _log_lower(a: FloatArray, x: FloatArray) -> FloatArray:
@@ -87,9 +85,9 @@ def _log_lower(a: FloatArray, x: FloatArray) -> FloatArray:
         log_p = np.where(p < 0.5, np.log(p), np.log1p(-gammaincc(a, x)))
     tiny = (p < _UNDERFLOW) & (x > 0)
     if tiny.any():
-        from nearcal._jit import _gamma_tails
+        from nearcal.kernels import gamma_tails
 
-        log_p[tiny] = _gamma_tails.log_lower(a[tiny], x[tiny])
+        log_p[tiny] = gamma_tails.log_lower(a[tiny], x[tiny])
     return log_p
 
 
@@ -101,20 +99,20 @@ def _log_upper(a: FloatArray, x: FloatArray) -> FloatArray:
         log_q = np.where(q < 0.5, np.log(q), np.log1p(-gammainc(a, x)))
     tiny = (q < _UNDERFLOW) & np.isfinite(x)
     if tiny.any():
-        from nearcal._jit import _gamma_tails
+        from nearcal.kernels import gamma_tails
 
-        log_q[tiny] = _gamma_tails.log_upper(a[tiny], x[tiny])
+        log_q[tiny] = gamma_tails.log_upper(a[tiny], x[tiny])
     return log_q
 
 
 def _far_quantiles(a: FloatArray, z: FloatArray) -> FloatArray:
     """Return standard Gamma quantiles in the far tails; x below 1e-304 becomes 0."""
-    from nearcal._jit import _gamma_tails
+    from nearcal.kernels import gamma_tails
 
     x = np.empty_like(z)
     low = z < 0
-    x[low] = _gamma_tails.lower_quantiles(a[low], log_ndtr(z[low]))
+    x[low] = gamma_tails.lower_quantiles(a[low], log_ndtr(z[low]))
     a, z = a[~low], z[~low]
     cube = a * (1 - 1 / (9 * a) + z / (3 * np.sqrt(a))) ** 3  # Wilson and Hilferty's
-    x[~low] = _gamma_tails.upper_quantiles(a, log_ndtr(-z), np.maximum(cube, a + z * np.sqrt(a)))
+    x[~low] = gamma_tails.upper_quantiles(a, log_ndtr(-z), np.maximum(cube, a + z * np.sqrt(a)))
     return x

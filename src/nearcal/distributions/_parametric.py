@@ -7,7 +7,7 @@ from scipy.special import erf, log_ndtr
 
 from nearcal._arrays import FloatArray, broadcast_parameters, require_positive
 from nearcal._normal_scores import log_normal_density, log_tails_from_z
-from nearcal.distributions._base import Distribution, ParametricDistribution, is_shared
+from nearcal.distributions.base import Distribution, ParametricDistribution
 
 _LOG_2 = np.log(2.0)
 _SQRT_HALF = np.sqrt(0.5)
@@ -121,11 +121,6 @@ class LogNormal(ParametricDistribution):
     def var(self) -> FloatArray:
         """Return (exp(sigma²) - 1) exp(2 mu + sigma²)."""
         return np.expm1(self.sigma**2) * np.exp(2 * self.mu + self.sigma**2)
-
-    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        if not is_shared(self.sigma):
-            return None
-        return np.zeros(len(self)), np.exp(self.mu), LogNormal(0.0, self.sigma[0])
 
 
 class Laplace(ParametricDistribution):

@@ -8,8 +8,8 @@ from scipy.special import ndtri
 from nearcal._arrays import FloatArray, IntArray, as_columns, as_float_array, check_choice, require_finite
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import log_tails_from_z
-from nearcal.distributions._base import Distribution
-from nearcal.distributions._interpolation import Interpolated
+from nearcal.distributions.base import Distribution
+from nearcal.distributions.interpolation import Interpolated
 
 Tails = Literal["normal", "empirical"]
 TAILS: tuple[Tails, ...] = ("normal", "empirical")

@@ -7,11 +7,10 @@ from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray, as_columns, check_choice
 from nearcal._normal_scores import LEVEL_TOLERANCE, log_tails_from_z
-from nearcal.distributions._base import Distribution
-from nearcal.distributions._interpolation import Interpolated, count_not_above
-from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_log_density, smoothed_z
 from nearcal.distributions._mixture import normalise_weights
 from nearcal.distributions._quantiles import TAILS, Tails, require_spread
+from nearcal.distributions.base import Distribution
+from nearcal.distributions.interpolation import Interpolated, add_up, count_not_above, sort_weighted, through_draws
 
 
 class Samples(Distribution):
@@ -24,25 +23,27 @@ class Samples(Distribution):
     weights : array_like of shape (s,) or (n, s), optional
         Weights of the draws, not negative, normalised to sum 1 in every row. None weighs them equally.
     tails : {"normal", "empirical"}
-        "normal" (at least two distinct draws a row): the sorted draws are quantiles at the middle of their share of
-        probability (level (i - ½)/s without weights), joined by straight lines on the scale of normal scores and
-        continued beyond the outermost draws as Normal tails with the slope of the line from the middle of the row to
-        its outermost draw. Scores are finite, so recalibration can widen an under-dispersed ensemble.
+        "normal" (at least two distinct draws a row): a continuous distribution. Some 2 √s of the sorted draws, the
+        outermost among them, are quantiles at the middle of their share of probability (level (i - ½)/s without
+        weights), joined by straight lines on the scale of normal scores and continued beyond the outermost draws as
+        Normal tails with the slope of the line from the middle of the row to its outermost draw. Scores are finite, so
+        recalibration can widen an under-dispersed ensemble.
         "empirical": the plain weighted empirical distribution, as in the paper. No probability lies beyond the
         outermost draws, so recalibration can shift and reweigh an ensemble but never widen it; for scores,
         observations outside count as half an effective draw from the end.
 
     Notes
     -----
-    ``mean`` and ``var`` are those of the weighted draws. The density is a Gaussian kernel estimate with Silverman's
-    bandwidth (the derivative of an interpolated distribution function would be all spikes).
+    All statistics are those of the one distribution that ``tails`` says: with "normal" the mean is that of the
+    continuous distribution, close to that of the draws, and the density is the slope of its distribution function. With
+    "empirical" moments and scores are those of the weighted draws, and there is no density.
 
     Examples
     --------
     >>> import nearcal as nc
     >>> ensemble = nc.Samples([[1.0, 2.0, 4.0]])
     >>> ensemble.median(), ensemble.mean().round(3)
-    (array([2.]), array([2.333]))
+    (array([2.]), array([2.387]))
     >>> nc.Samples([[1.0, 2.0, 4.0]], tails="empirical").ppf([0.3, 0.4, 1.0])
     array([[1., 2., 4.]])
     """
@@ -62,8 +63,8 @@ class Samples(Distribution):
             draws, weights = sort_weighted(draws, normalise_weights(weights, n, s, "draws"))
         if tails == "normal":
             require_spread(draws, "draws")
-        curve = interpolate_draws(draws, weights) if tails == "normal" else _Steps(draws, weights)
-        self._store(draws=draws, weights=weights, tails=tails, _curve=curve)
+        curve = through_draws(draws, weights) if tails == "normal" else _Steps(draws, weights)
+        self._store(draws=draws, weights=weights, tails=tails, _curve=curve, has_density=tails == "normal")
         # conservative: a row with two equal draws has an atom
         self._store(is_continuous=isinstance(curve, Interpolated) and not curve.has_atoms())
 
@@ -80,10 +81,13 @@ class Samples(Distribution):
         return self._with(draws=self.draws[rows], weights=weights, _curve=self._curve.take(rows))
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
-        return log_tails_from_z(self._curve.z(y))[0]
+        return self._log_tails(y)[0]
 
     def _logsf(self, y: FloatArray) -> FloatArray:
-        return log_tails_from_z(self._curve.z(y))[1]
+        return self._log_tails(y)[1]
+
+    def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._curve.log_tails(y) if isinstance(self._curve, _Steps) else log_tails_from_z(self._curve.z(y))
 
     def _z(self, y: FloatArray) -> FloatArray:
         return self._curve.bounded_z(y)
@@ -95,29 +99,19 @@ class Samples(Distribution):
         return self._curve.from_z(z)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        return smoothed_log_density(y, self.draws, self.weights, self._bandwidth())
-
-    def _density_z(self, y: FloatArray) -> FloatArray:
-        return smoothed_z(y, self.draws, self.weights, self._bandwidth())
-
-    def _bandwidth(self) -> FloatArray:
-        quartiles = self.ppf([0.25, 0.75])
-        effective = 1 / np.sum(self.weights**2, axis=1)
-        # a row of equal draws has no spread: a sliver keeps its density finite
-        sliver = np.spacing(np.abs(self.draws).max(axis=1))
-        return silverman_bandwidth(self.std(), quartiles[:, 1] - quartiles[:, 0], effective, sliver)
+        return self._curve.logpdf(y)
 
     def _resolution(self) -> FloatArray:
         share = np.sum(self.weights**2, axis=1) if self.tails == "empirical" else np.zeros(1)
         return np.broadcast_to(share, len(self))
 
     def mean(self) -> FloatArray:
-        """Return the weighted mean of the draws."""
-        return (self.weights * self.draws).sum(axis=1)
+        """Return the mean of every row; with empirical tails that of the weighted draws."""
+        return self._curve.moments()[0]
 
     def var(self) -> FloatArray:
-        """Return the weighted variance of the draws, Σ w (y - mean)²."""
-        return (self.weights * (self.draws - self.mean()[:, np.newaxis]) ** 2).sum(axis=1)
+        """Return the variance of every row; with empirical tails Σ w (y - mean)² of the draws."""
+        return self._curve.moments()[1]
 
 
 class _Steps:
@@ -127,54 +121,44 @@ class _Steps:
         self.draws = draws
         self.weights = weights
         self.below = np.cumsum(weights, axis=1)
+        self.above = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
         self.half_draw = 0.5 * np.sum(weights**2, axis=1, keepdims=True)  # half of 1 / effective size
 
     def take(self, rows: IntArray) -> "_Steps":
         return _Steps(self.draws[rows], self.weights if len(self.weights) == 1 else self.weights[rows])
 
     def z(self, y: FloatArray) -> FloatArray:
-        return ndtri(self._cdf(y))
+        below, above = self._tails(y)
+        return np.where(below < above, ndtri(below), -ndtri(above))
 
     def bounded_z(self, y: FloatArray) -> FloatArray:
-        return ndtri(np.clip(self._cdf(y), self.half_draw, 1 - self.half_draw))
+        below, above = self._tails(y)
+        lighter = np.maximum(np.minimum(below, above), self.half_draw)
+        return np.where(below < above, ndtri(lighter), -ndtri(lighter))
+
+    def log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(divide="ignore"):
+            below, above = (np.log(tail) for tail in self._tails(y))
+        return below, above
+
+    def logpdf(self, y: FloatArray) -> FloatArray:
+        """Return minus infinity: there is no density, and ``Samples`` does not ask."""
+        return np.full(y.shape, -np.inf)
 
     def from_z(self, z: FloatArray) -> FloatArray:
         reach = np.broadcast_to(ndtr(z) - LEVEL_TOLERANCE, (len(self.draws), z.shape[1]))
         index = np.minimum(count_not_above(self.below, reach), self.draws.shape[1] - 1)
         return np.take_along_axis(self.draws, index, axis=1)
 
-    def _cdf(self, y: FloatArray) -> FloatArray:
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        mean = add_up(self.weights * self.draws)
+        return mean, add_up(self.weights * (self.draws - mean[:, np.newaxis]) ** 2)
+
+    def _tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the weights at or below y and above it, the heavier as 1 less the lighter."""
+        s = self.draws.shape[1]
         count = count_not_above(self.draws, y)
-        below = np.broadcast_to(self.below, self.draws.shape)
-        reached = np.take_along_axis(below, np.maximum(count - 1, 0), axis=1)
-        return np.where(count == 0, 0.0, np.where(count == self.draws.shape[1], 1.0, np.minimum(reached, 1.0)))
-
-
-def sort_weighted(draws: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sort draws with their weights; draws of weight zero become copies of one that counts."""
-    order = np.argsort(draws, axis=1, kind="stable")
-    draws, weights = np.take_along_axis(draws, order, axis=1), np.take_along_axis(weights, order, axis=1)
-    return np.take_along_axis(draws, _last_that_counts(weights), axis=1), weights
-
-
-def _last_that_counts(weights: FloatArray) -> IntArray:
-    """Return for each place the last place up to it of positive weight, or the first such of the row."""
-    counts = weights > 0
-    last = np.maximum.accumulate(np.where(counts, np.arange(weights.shape[1]), -1), axis=1)
-    return np.where(last < 0, counts.argmax(axis=1)[:, np.newaxis], last)
-
-
-def interpolate_draws(draws: FloatArray, weights: FloatArray, sample_size: FloatArray | None = None) -> Interpolated:
-    """Place each sorted draw at the middle of its share of probability, measured from the nearer end.
-
-    Given the (effective) size n of each row's sample, the i-th of n equal draws is placed at i / (n + 1), where one
-    more draw falls below it with that probability, instead of at (i - ½) / n.
-    """
-    below = np.cumsum(weights, axis=1) - weights / 2
-    above = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1] - weights / 2
-    below, above = (np.take_along_axis(share, _last_that_counts(weights), axis=1) for share in (below, above))
-    if sample_size is not None:
-        n = sample_size[:, np.newaxis]
-        below, above = (n * below + 0.5) / (n + 1), (n * above + 0.5) / (n + 1)
-    scores = np.where(below < above, ndtri(below), -ndtri(above))
-    return Interpolated(scores, draws, normal_tails=True)
+        below, above = (np.broadcast_to(table, self.draws.shape) for table in (self.below, self.above))
+        lower = np.where(count == 0, 0.0, np.take_along_axis(below, np.maximum(count - 1, 0), axis=1))
+        upper = np.where(count == s, 0.0, np.take_along_axis(above, np.minimum(count, s - 1), axis=1))
+        return np.where(lower > upper, 1 - upper, lower), np.where(lower > upper, upper, 1 - lower)

@@ -7,7 +7,7 @@ from scipy.special import betaln, log_ndtr, ndtri_exp, stdtr, stdtrit
 
 from nearcal._arrays import FloatArray, IntArray, broadcast_parameters, require_positive
 from nearcal._normal_scores import log_normal_density
-from nearcal.distributions._base import Distribution, ParametricDistribution, is_shared
+from nearcal.distributions.base import Distribution, ParametricDistribution
 from nearcal.distributions._inversion import invert_increasing
 
 _UNDERFLOW = 1e-290
@@ -82,10 +82,8 @@ class StudentT(ParametricDistribution):
             finite = self.scale**2 * self.df / np.where(self.df > 2, self.df - 2, 1.0)
         return np.where(self.df > 2, finite, np.where(self.df > 1, np.inf, np.nan))
 
-    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        if not is_shared(self.df):
-            return None
-        return self.loc, self.scale, StudentT(self.df[0], 0.0, 1.0)
+    def _standard_shapes(self) -> tuple[FloatArray, FloatArray, Distribution]:
+        return self.loc, self.scale, self._with(loc=np.zeros(len(self)), scale=np.ones(len(self)))
 
 
 def _log_density(df: FloatArray, t: FloatArray) -> FloatArray:

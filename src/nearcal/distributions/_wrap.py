@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
-from nearcal.distributions._base import Distribution
+from nearcal.distributions.base import Distribution
 from nearcal.distributions._gamma import Gamma
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._parametric import Laplace, LogNormal, Normal
@@ -81,11 +81,13 @@ class ScipyDistribution(Distribution):
         """Return the variance of every row."""
         return np.asarray(self.family.var(*self.parameters, loc=self.loc, scale=self.scale), dtype=np.float64)
 
-    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution] | None:
-        if any((parameter != parameter[0]).any() for parameter in self.parameters):
-            return None
-        first = tuple(parameter[:1] for parameter in self.parameters)
-        return self.loc, self.scale, type(self)(self.family, first, np.zeros(1), np.ones(1))
+    def _standard_shapes(self) -> tuple[FloatArray, FloatArray, Distribution]:
+        return self.loc, self.scale, self._with(loc=np.zeros(len(self)), scale=np.ones(len(self)))
+
+    def _unique_rows(self) -> tuple[Distribution, IntArray]:
+        table = np.stack([*self.parameters, self.loc, self.scale], axis=1)
+        _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        return self._rows(first), which.reshape(-1)
 
 
 def from_scipy(frozen: Any) -> Distribution:

@@ -10,7 +10,7 @@ from nearcal._errors import InvalidInputError
 from nearcal._table import Table, align, format_number, format_with_error
 from nearcal.diagnostics._regions import Regions, as_regions
 from nearcal.distributions import Distribution
-from nearcal.distributions._base import Seed
+from nearcal.distributions.base import Seed
 from nearcal.evaluation._judged import METRICS, Judged, Metric
 from nearcal.recalibration._base import require_distribution
 

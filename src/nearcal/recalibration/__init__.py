@@ -1,33 +1,60 @@
-"""Recalibrators: fit on a calibration set, recalibrate new predictions."""
+"""Recalibrators: fit on a calibration set, recalibrate new predictions.
 
-from nearcal.recalibration._conformal import ConformalDistribution, ConformalRecalibrator
-from nearcal.recalibration._global import GlobalRecalibrator
+One equation stands behind all of them. The normal score z_i = Φ⁻¹(F_i(y_i)) says where the observation of calibration
+row i fell; a recalibrator learns, for every new row j, a distribution of scores Z_j; the recalibrated prediction is the
+base distribution read at those scores, Y_j = F_j⁻¹(Φ(Z_j)).
+"""
+
 from nearcal.recalibration._gp_beta import GPBetaRecalibrator
-from nearcal.recalibration._identity import IdentityRecalibrator
-from nearcal.recalibration._isotonic import IsotonicRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
-from nearcal.recalibration._local import LocalRecalibrator
-from nearcal.recalibration._mapped import MappedDistribution
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
-from nearcal.recalibration._reliability import Reliability
-from nearcal.recalibration._result import Neighbors, Recalibrated, Summary, WeightedSample
-from nearcal.recalibration._variance_scaling import VarianceScaling
+from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
+from nearcal.recalibration.for_all_rows import (
+    ConformalDistribution,
+    ConformalRecalibrator,
+    GlobalRecalibrator,
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    VarianceScaling,
+)
+from nearcal.recalibration.local import LocalRecalibrator
+from nearcal.recalibration.neighborhoods import SMOOTHINGS, THINS, Radius, Smoothing
+from nearcal.recalibration.reliability import Reliability
+from nearcal.recalibration.result import Neighbors, Recalibrated, Summary, WeightedSample
+from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
+from nearcal.recalibration.workers import Progress, Workers
 
 __all__ = [
+    "CONTINUOUS_RULES",
+    "LEAST_NEIGHBORS",
+    "QUANTILE_RULES",
+    "SMOOTHINGS",
+    "THINS",
     "ConformalDistribution",
     "ConformalRecalibrator",
+    "Correction",
     "GPBetaRecalibrator",
     "GlobalRecalibrator",
     "IdentityRecalibrator",
     "IsotonicRecalibrator",
     "KNNRegressor",
+    "LocalLinear",
     "LocalRecalibrator",
-    "MappedDistribution",
     "Neighbors",
+    "Polish",
+    "Progress",
     "QuantileNetRecalibrator",
+    "QuantileRule",
+    "Radius",
     "Recalibrated",
+    "Recalibrator",
     "Reliability",
+    "Shrinkage",
+    "Smoothing",
     "Summary",
     "VarianceScaling",
     "WeightedSample",
+    "Workers",
+    "calibration_scores",
 ]

@@ -8,15 +8,18 @@ from contextlib import contextmanager, redirect_stderr
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, as_response, check_count
 from nearcal._errors import InvalidInputError
 from nearcal._optional import import_extra
-from nearcal.distributions import Distribution, Normal, Quantiles
-from nearcal.distributions._base import Seed
-from nearcal.recalibration._base import Recalibrator, require_distribution
+from nearcal.distributions import Distribution, Normal, Seed, require_distribution
+from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration._quantile_net_training import Standardiser
+from nearcal.recalibration.base import Recalibrator
+from nearcal.recalibration.result import Recalibrated
+from nearcal.recalibration.score_laws import Curve
+from nearcal.recalibration.scores_of_rows import CurveOfEachRow
 
 _BASE_SCORES = np.linspace(-8.0, 8.0, 321)  # where the recalibrated distribution function is evaluated
 _LEVEL_SCORES = np.linspace(-3.0, 3.0, 61)  # where its quantiles are read
@@ -53,9 +56,9 @@ class GPBetaRecalibrator(Recalibrator):
     400 predictions half were one standard deviation off and half three times too narrow, and all got nearly one and
     the same map, from netcal alone as through this class.
 
-    What netcal prints is swallowed. The recalibrated distribution function is read at 321 points and returned by its
-    quantiles at 61 levels, equally spaced on the scale of normal scores from -3 to 3, as :class:`Quantiles` with Normal
-    tails. ``fit`` and ``recalibrate`` are not safe to run on several threads at once: torch's random state, the warning
+    What netcal prints is swallowed. The recalibrated distribution function is read at 321 points; the scores of its
+    quantiles at 61 levels, equally spaced on the scale of normal scores from -3 to 3, are joined by straight lines and
+    continued by Normal tails. ``fit`` and ``recalibrate`` are not safe to run on several threads at once: torch's random state, the warning
     filters and the log level belong to the process.
 
     References
@@ -70,7 +73,7 @@ class GPBetaRecalibrator(Recalibrator):
     >>> y = np.random.default_rng(1).normal(size=200)
     >>> rc = nc.GPBetaRecalibrator(rng=1).fit(nc.Normal(np.zeros(200), 2.0), y)  # doctest: +SKIP
     >>> rc.recalibrate(nc.Normal([0.0, 10.0], 2.0))  # doctest: +SKIP
-    Quantiles(n=2)
+    Recalibrated(n=2)
     """
 
     model_: Any
@@ -105,8 +108,8 @@ class GPBetaRecalibrator(Recalibrator):
         self.n_cal_ = len(y)
         return self
 
-    def recalibrate(self, dist_new: Normal, space_new: Any = None) -> Quantiles:
-        """Return the recalibrated distributions of new rows, by their quantiles; ``space_new`` is ignored."""
+    def recalibrate(self, dist_new: Normal, space_new: Any = None) -> Recalibrated:
+        """Return the recalibrated distributions of new rows; ``space_new`` is ignored."""
         self._require_fitted()
         dist = _require_normal(dist_new, "dist_new")
         mean, scale = _inputs(dist, self.response_map_)
@@ -115,7 +118,8 @@ class GPBetaRecalibrator(Recalibrator):
             cdf = self.model_.transform((mean, scale), points)[2][:, :, 0].astype(np.float64).T
         scores = np.maximum.accumulate(np.clip(ndtri(cdf), -_LARGEST, _LARGEST), axis=1)
         base_scores = np.array([np.interp(_LEVEL_SCORES, row, _BASE_SCORES) for row in scores])
-        return Quantiles(ndtr(_LEVEL_SCORES), dist.from_z(base_scores))
+        curve = Interpolated(_LEVEL_SCORES[np.newaxis], base_scores, normal_tails=True)
+        return Recalibrated(dist, CurveOfEachRow(Curve(curve)))
 
 
 def _inputs(dist: Normal, response_map: Standardiser) -> tuple[FloatArray, FloatArray]:

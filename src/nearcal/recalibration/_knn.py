@@ -6,9 +6,11 @@ import numpy as np
 
 from nearcal._arrays import as_response, as_space
 from nearcal._errors import InvalidParameterError
+from nearcal._saved import require
 from nearcal.distributions import Distribution, Normal
-from nearcal.recalibration._local import LocalRecalibrator
-from nearcal.recalibration._result import Recalibrated
+from nearcal.recalibration.local import LocalRecalibrator
+from nearcal.recalibration.neighborhoods import Radius
+from nearcal.recalibration.result import Recalibrated
 
 
 class KNNRegressor(LocalRecalibrator):
@@ -21,11 +23,8 @@ class KNNRegressor(LocalRecalibrator):
 
     Parameters
     ----------
-    k, radius, smoothing, eps, scaling, components, metric, search, min_neighbors, quantile_rule, polish, adjustment,
-    shrinkage, memory, threads, progress
-        As in :class:`LocalRecalibrator`, but that k or radius must be given.
-    thin : {"nearest", "global", "raise"}
-        As in :class:`LocalRecalibrator`; there is no base distribution to fall back on.
+    k, radius, smoothing, eps, scaling, metric, search, quantile_rule, corrections, workers
+        As in :class:`LocalRecalibrator`; but thin neighbourhoods have no base distribution to fall back on.
 
     References
     ----------
@@ -41,6 +40,8 @@ class KNNRegressor(LocalRecalibrator):
     >>> out.mean(), out.ppf([0.0, 1.0])
     (array([2.]), array([[1., 3.]]))
     """
+
+    _learnt = {**LocalRecalibrator._learnt, "unit_": float}
 
     unit_: float
 
@@ -87,17 +88,16 @@ class KNNRegressor(LocalRecalibrator):
         return super().recalibrate(_identity(len(space), self.unit_), space)
 
     def _check_options(self) -> None:
-        if self._is_tuned:
-            raise InvalidParameterError(
-                f"give exactly one of k and radius, got k={self.k!r} and radius=None; KNNRegressor has no model whose "
-                "recalibration could be tuned"
-            )
-        if self.thin == "base":
+        super()._check_options()
+        if self.radius is not None and Radius.of(self.radius).thin == "base":
             raise InvalidParameterError(
                 "thin must be one of 'nearest', 'global', 'raise' for KNNRegressor, which has no base distribution, "
                 "got 'base'"
             )
-        super()._check_options()
+
+    def _check_learnt(self) -> None:
+        super()._check_learnt()
+        require(0 < self.unit_ < np.inf, "unit_ must be positive")
 
 
 def _identity(rows: int, unit: float) -> Normal:

@@ -3,17 +3,20 @@
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr
 
 from nearcal._arrays import FloatArray, as_response, as_space, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._optional import import_extra
-from nearcal.distributions import Distribution, Quantiles
-from nearcal.distributions._base import Seed
-from nearcal.recalibration._base import Recalibrator, require_distribution
+from nearcal.distributions import Distribution, Seed, require_distribution
+from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration._quantile_net_training import QuantileNetwork, Schedule, Standardiser, train
+from nearcal.recalibration.base import Recalibrator
+from nearcal.recalibration.result import Recalibrated
+from nearcal.recalibration.score_laws import Curve
+from nearcal.recalibration.scores_of_rows import CurveOfEachRow
 
 _LEVEL_SCORES = np.linspace(-3.0, 3.0, 61)  # where the learnt quantile function is read
+_LARGEST_SCORE = 38.0  # Φ(-38) is the last probability above zero
 _LEAST_POINTS = 10
 
 
@@ -57,8 +60,9 @@ class QuantileNetRecalibrator(Recalibrator):
     layers, τ uniform, Adam, 20 quantiles as features, 80% of the points to train and 20% to stop early (drawn at
     random). Stated choices of ours: quantiles enter as the median and differences from it, τ enters as its normal score
     Φ⁻¹(τ), and everything is standardised; none of it changes what the network is told. The learnt function is read at
-    61 levels, equally spaced on the scale of normal scores from -3 to 3, sorted where it crosses, and returned as
-    :class:`Quantiles`, Normal tails included.
+    61 levels, equally spaced on the scale of normal scores from -3 to 3, and sorted where it crosses. Scores Z of a row
+    are those of these quantiles under its base distribution, with straight lines between them and Normal tails; a
+    quantile outside the support counts as its end.
 
     References
     ----------
@@ -78,6 +82,14 @@ class QuantileNetRecalibrator(Recalibrator):
     >>> rc.recalibrate(nc.Normal(0.0, [1.0, 2.0])).std().round()
     array([1., 6.])
     """
+
+    _learnt = {
+        "n_cal_": int,
+        "network_": QuantileNetwork,
+        "losses_": np.ndarray,
+        "features_map_": Standardiser,
+        "response_map_": Standardiser,
+    }
 
     network_: QuantileNetwork
     losses_: FloatArray
@@ -134,8 +146,8 @@ class QuantileNetRecalibrator(Recalibrator):
         self.n_cal_ = len(y)
         return self
 
-    def recalibrate(self, dist_new: Distribution, space_new: Any = None) -> Quantiles:
-        """Return the recalibrated distributions of new rows, by their quantiles.
+    def recalibrate(self, dist_new: Distribution, space_new: Any = None) -> Recalibrated:
+        """Return the recalibrated distributions of new rows.
 
         Parameters
         ----------
@@ -145,9 +157,13 @@ class QuantileNetRecalibrator(Recalibrator):
             Where they are; used with ``use_space`` only.
         """
         self._require_fitted()
-        inputs = self.features_map_(self._features(require_distribution(dist_new, "dist_new"), space_new, "new"))
+        base = require_distribution(dist_new, "dist_new")
+        inputs = self.features_map_(self._features(base, space_new, "new"))
         columns = [self.network_(inputs, np.full((1, 1), score)) for score in _LEVEL_SCORES]
-        return Quantiles(ndtr(_LEVEL_SCORES), self.response_map_.invert(np.concatenate(columns, axis=1)))
+        quantiles = np.sort(self.response_map_.invert(np.concatenate(columns, axis=1)), axis=1)
+        scores = np.clip(base.z(quantiles), -_LARGEST_SCORE, _LARGEST_SCORE)
+        curve = Interpolated(_LEVEL_SCORES[np.newaxis], scores, normal_tails=True)
+        return Recalibrated(base, CurveOfEachRow(Curve(curve)))
 
     def _features(self, dist: Distribution, space: Any, which: str) -> FloatArray:
         """Return the median, the other quantiles' differences from it, and the space if asked for; (n, f)."""

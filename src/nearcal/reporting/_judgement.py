@@ -15,7 +15,7 @@ from nearcal.diagnostics._pit import is_covered
 from nearcal.diagnostics._reliability import clopper_pearson
 from nearcal.diagnostics._uniformity import independent_share, run_test
 from nearcal.distributions import Distribution
-from nearcal.distributions._base import Seed
+from nearcal.distributions.base import Seed
 from nearcal.recalibration import Recalibrated
 
 SIGNIFICANT = 0.05

@@ -1,14 +1,14 @@
 """The CRPS of recalibrated distributions, chunk by chunk."""
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions import Distribution, Normal
-from nearcal.distributions._interpolation import Interpolated, count_not_above
-from nearcal.recalibration import MappedDistribution, Recalibrated
-from nearcal.recalibration._local_sample import CONTINUOUS_RULES, LocalSample
-from nearcal.recalibration._neighborhoods import Rows
+from nearcal.distributions.interpolation import Interpolated, count_not_above
+from nearcal.distributions.quantile_series import quantile_values
+from nearcal.recalibration import Recalibrated
+from nearcal.recalibration.neighborhoods import Rows
+from nearcal.recalibration.score_laws import Curve, ScoreLaw, Steps
 from nearcal.scores._crps_rows import REACH, RELATIVE_TOLERANCE, crps_rows, pinball_density
 from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
 from nearcal.scores._quadrature import integrate
@@ -20,67 +20,44 @@ _MANY_KNOTS = 100  # then the pieces between them are short, and few nodes on ea
 
 @crps_rows.register
 def _recalibrated(dist: Recalibrated, y: FloatArray) -> FloatArray:
-    def score(sample: LocalSample, rows: Rows) -> tuple[FloatArray]:
-        own, alone = y[rows], sample.left_alone
-        if dist.quantile_rule in CONTINUOUS_RULES:
-            result = np.empty(len(own))
-            others = np.setdiff1d(np.arange(len(own)), alone)
-            if len(others):
-                curve = sample.curve(dist.quantile_rule).take(others)
-                result[others] = _interpolated(sample.base[others], curve, own[others])
-        else:
-            result = sorted_sample_crps(*sample.sorted_sample(dist._standardised(sample, rows)), own)
-        if len(alone):
-            result[alone] = crps_rows(sample.base[alone], own[alone])
-        return (result,)
+    def of_rows(law: ScoreLaw, base: Distribution, rows: Rows) -> tuple[FloatArray]:
+        score = _of_curve(law, base, y[rows]) if isinstance(law, Curve) else _of_steps(law, base, y[rows])
+        return (score,)
 
-    return dist._gather(score, expanded=True)[0]
+    return dist.gather(of_rows, lambda base, rows: (crps_rows(base, y[rows]),), table=True)[0]
 
 
-def _interpolated(base: Distribution, curve: Interpolated, y: FloatArray) -> FloatArray:
+def _of_steps(law: ScoreLaw, base: Distribution, y: FloatArray) -> FloatArray:
+    """Return the score of the weighted sample, in increasing order since quantile functions are."""
+    scores, weights = law.sorted_scores  # type: ignore[attr-defined]
+    counts = law.neighborhoods.lengths if isinstance(law, Steps) else None
+    values = quantile_values(base, np.broadcast_to(scores, (len(base), scores.shape[1])), counts)
+    return sorted_sample_crps(values, weights, y)
+
+
+def _of_curve(law: Curve, base: Distribution, y: FloatArray) -> FloatArray:
+    line = law.line.repeated(len(base)) if law.is_shared else law.line
     if isinstance(base, Normal):  # Normal quantiles are linear in the score, so the pieces stay straight
-        return interpolated_crps(curve.affine(base.loc, base.scale), y)
-    z = curve.z(base._unbounded_z(y[:, np.newaxis]))
-    score = np.where(_has_mean(base, curve), 0.0, np.inf)
+        return interpolated_crps(line.affine(base.loc, base.scale), y)
+    z = law.after(base._unbounded_z(y[:, np.newaxis]))
+    score = np.where(law.has_moment(base, 1), 0.0, np.inf)
     rows = np.flatnonzero(np.isfinite(score))
-    block = max(1, _PANELS // (curve.values.shape[1] + 2))
+    block = max(1, _PANELS // (line.values.shape[1] + 2))
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
-        score[part] = _integrate_pieces(base[part], curve.take(part), y[part], z[part])
+        score[part] = _integrate_pieces(base[part], line.take(part), y[part], z[part])
     return score
 
 
-@crps_rows.register
-def _mapped(dist: MappedDistribution, y: FloatArray) -> FloatArray:
-    """Integrate between the knots of the map: left to find them, the general quadrature runs out of memory."""
-    curve = dist.score_map._curve
-    knots = curve.values.shape[1]
-    block = max(1, _PANELS // (knots + 2))
-    score = np.empty(len(y))
-    for start in range(0, len(y), block):
-        rows = np.arange(start, min(start + block, len(y)))
-        own = curve.take(np.zeros(len(rows), dtype=np.intp))
-        own.scores = np.broadcast_to(curve.scores, (len(rows), knots))
-        score[rows] = _interpolated(dist.base[rows], own, y[rows])
-    return score
-
-
-def _has_mean(base: Distribution, curve: Interpolated) -> FloatArray:
-    """Tell whether p |F⁻¹(p)| falls on its way into both tails; a tail of scores can be too steep for a heavy base."""
-    t = np.array([[-2 * REACH, -REACH, REACH, 2 * REACH]])
-    with np.errstate(divide="ignore"):
-        size = log_ndtr(-np.abs(t)) + np.log(np.abs(base._from_z(curve.from_z(np.repeat(t, len(base), axis=0)))))
-    return ~((size[:, 0] > size[:, 1]) | (size[:, 3] > size[:, 2]))
-
-
-def _integrate_pieces(base: Distribution, curve: Interpolated, y: FloatArray, z: FloatArray) -> FloatArray:
+def _integrate_pieces(base: Distribution, line: Interpolated, y: FloatArray, z: FloatArray) -> FloatArray:
     """Integrate twice the pinball loss over all levels, between the knots of each row and the score of y."""
-    n, s = curve.values.shape
+    n, s = line.values.shape
     ends = np.full((n, 1), REACH)
     z = np.clip(z, -REACH, REACH)
-    edges = np.sort(np.concatenate([-ends, np.clip(curve.scores, -REACH, REACH), z, ends], axis=1), axis=1)
+    knots = np.broadcast_to(line.scores, (n, s))
+    edges = np.sort(np.concatenate([-ends, np.clip(knots, -REACH, REACH), z, ends], axis=1), axis=1)
     panels = s + 2
-    is_below = np.arange(panels) <= count_not_above(curve.scores, z)
+    is_below = np.arange(panels) <= count_not_above(knots, z)
 
     def loss(origin: IntArray, t: FloatArray) -> FloatArray:
         rows = origin // panels
@@ -88,12 +65,12 @@ def _integrate_pieces(base: Distribution, curve: Interpolated, y: FloatArray, z:
         return pinball_density(t, quantiles - y[rows, np.newaxis], is_below.ravel()[origin, np.newaxis])
 
     piece = np.arange(panels) - ~is_below
-    intercepts, slopes = curve.lines()
+    intercepts, slopes = line.lines()
     anchor, slope = (np.take_along_axis(table, piece, axis=1).ravel() for table in (intercepts, slopes))
-    quantiles = base._from_z(curve.from_z(np.tile([-2.5, -0.7, 0.0, 0.7, 2.5], (n, 1))))
+    quantiles = base._from_z(line.from_z(np.tile([-2.5, -0.7, 0.0, 0.7, 2.5], (n, 1))))
     typical = np.abs(quantiles - y[:, np.newaxis]).mean(axis=1)
     # where an atom lies at y, distances are nothing but rounding: halving panels would never end
     tolerance = np.repeat(RELATIVE_TOLERANCE * typical + _ROUNDING * np.abs(y), panels)
     order = 3 if s > _MANY_KNOTS else 10
-    found = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)
-    return found.reshape(n, panels).sum(axis=1)
+    integral = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)
+    return integral.reshape(n, panels).sum(axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray
 from nearcal.distributions import Quantiles, Samples
-from nearcal.distributions._interpolation import Interpolated
+from nearcal.distributions.interpolation import Interpolated
 from nearcal.scores._crps_families import standard_normal_energy
 from nearcal.scores._crps_rows import crps_rows
 

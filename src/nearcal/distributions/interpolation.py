@@ -1,0 +1,292 @@
+"""Distributions known at a few points, continued between and beyond them on the scale of normal scores.
+
+Knots are pairs (score, value), both increasing along a row: value is the quantile at probability Φ(score). Between
+two knots value is linear in the score, so that the points of a Normal distribution give that Normal distribution.
+"""
+
+from copy import copy
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._normal_scores import log_normal_density
+
+_LOG_HALF = -np.log(2.0)
+_KNOTS_PER_ROOT = 2  # of n draws, 2 √n are knots: with all of them a density would be all spikes
+_GRID = np.concatenate([np.arange(9) / 2, [5.0, 6.0, 8.0, 11.0, 15.0, 20.0, 27.0, 38.0]])  # Φ(-38) = 3e-316
+_EDGES = np.concatenate([-_GRID[:0:-1], _GRID])  # between which a few nodes integrate smooth quantile functions
+_NODES, _NODE_WEIGHTS = leggauss(4)
+
+
+class Interpolated:
+    """Knots of n rows with straight lines between them and a tail rule beyond.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (1, s) or (n, s)
+        Increasing normal scores; a knot may stand there several times.
+    values : ndarray of shape (n, s)
+        Non-decreasing values.
+    normal_tails : bool
+        True continues every row as a Normal tail whose slope is that of the line from the middle of the row to its
+        outermost knot. False puts the probability beyond the outermost knots on their values.
+    """
+
+    def __init__(self, scores: FloatArray, values: FloatArray, *, normal_tails: bool) -> None:
+        self.scores = scores
+        self.values = values
+        self.normal_tails = normal_tails
+        self.slope_below, self.slope_above, self.middle = _tail_slopes(scores, values)
+        if not normal_tails:
+            self.slope_below = self.slope_above = np.zeros((len(values), 1))
+
+    def has_atoms(self) -> bool:
+        """Tell whether some row stays at one value between two different scores."""
+        return bool(((np.diff(self.values, axis=1) == 0) & (np.diff(self.scores, axis=1) > 0)).any())
+
+    def affine(self, loc: FloatArray, scale: FloatArray) -> "Interpolated":
+        """Return the distributions of loc + scale · Y, for loc and scale of shape (n,)."""
+        stretched = copy(self)
+        stretched.values = loc[:, np.newaxis] + scale[:, np.newaxis] * self.values
+        stretched.slope_below = scale[:, np.newaxis] * self.slope_below
+        stretched.slope_above = scale[:, np.newaxis] * self.slope_above
+        stretched.middle = loc[:, np.newaxis] + scale[:, np.newaxis] * self.middle
+        return stretched
+
+    def take(self, rows: IntArray) -> "Interpolated":
+        """Return the chosen rows."""
+        taken = copy(self)
+        taken.scores = self.scores if len(self.scores) == 1 else self.scores[rows]
+        taken.values = self.values[rows]
+        taken.slope_below, taken.slope_above = self.slope_below[rows], self.slope_above[rows]
+        taken.middle = self.middle[rows]
+        return taken
+
+    def repeated(self, rows: int) -> "Interpolated":
+        """Return the one row of this curve for every one of some rows, without a copy."""
+        same = copy(self)
+        for name in ("scores", "values", "slope_below", "slope_above", "middle"):
+            one = getattr(self, name)
+            setattr(same, name, np.broadcast_to(one, (rows, one.shape[1])))
+        return same
+
+    def lines(self) -> tuple[FloatArray, FloatArray]:
+        """Return intercepts and slopes of the s + 1 lines, value against score, tails included; each (n, s + 1)."""
+        n, s = self.values.shape
+        scores = np.broadcast_to(self.scores, (n, s))
+        inner = _slope(np.diff(self.values, axis=1), np.diff(scores, axis=1))
+        slopes = np.concatenate([self.slope_below, inner, self.slope_above], axis=1)
+        anchor = np.maximum(np.arange(s + 1) - 1, 0)  # each line starts at its left knot, the first at its right
+        return self.values[:, anchor] - slopes * scores[:, anchor], slopes
+
+    def z(self, y: FloatArray) -> FloatArray:
+        """Return the normal scores of values of shape (n, q), right-continuous at ties; infinite beyond flat tails."""
+        right = count_not_above(self.values, y)
+        x0, x1, y0, y1 = self._segment(right)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inner = x0 + (y - y0) * ((x1 - x0) / (y1 - y0))
+            below = self.scores[:, :1] + (y - self.values[:, :1]) / self.slope_below
+            above = self.scores[:, -1:] + (y - self.values[:, -1:]) / self.slope_above
+        if not self.normal_tails:
+            above = np.full_like(above, np.inf)  # all probability is at or below the last value
+        s = self.values.shape[1]
+        return np.where(right == 0, below, np.where(right == s, above, inner))
+
+    def bounded_z(self, y: FloatArray) -> FloatArray:
+        """Return finite normal scores: half of the probability of a flat tail counts as beyond y."""
+        if self.normal_tails:
+            return self.z(y)
+        lowest = ndtri_exp(log_ndtr(self.scores[:, :1]) + _LOG_HALF)
+        highest = -ndtri_exp(log_ndtr(-self.scores[:, -1:]) + _LOG_HALF)
+        return np.clip(self.z(y), lowest, highest)
+
+    def from_z(self, z: FloatArray) -> FloatArray:
+        """Return the values at normal scores of shape (n, q)."""
+        z = np.broadcast_to(z, (len(self.values), z.shape[1]))
+        right = count_not_above(self.scores, z)
+        x0, x1, y0, y1 = self._segment(right)
+        inner = y0 + (np.clip(z, x0, x1) - x0) * _slope(y1 - y0, x1 - x0)
+        below = _extend(self.values[:, :1], z - self.scores[:, :1], self.slope_below)
+        above = _extend(self.values[:, -1:], z - self.scores[:, -1:], self.slope_above)
+        s = self.values.shape[1]
+        return np.where(right == 0, below, np.where(right == s, above, inner))
+
+    def logpdf(self, y: FloatArray) -> FloatArray:
+        """Return log of φ(z) dz/dy, the density of the continuous part."""
+        right = count_not_above(self.values, y)
+        x0, x1, y0, y1 = self._segment(right)
+        s = self.values.shape[1]
+        with np.errstate(divide="ignore"):
+            log_inner = np.log(x1 - x0) - np.log(y1 - y0)
+            log_below = -np.log(self.slope_below) if self.normal_tails else np.full_like(self.slope_below, -np.inf)
+            log_above = -np.log(self.slope_above) if self.normal_tails else np.full_like(self.slope_above, -np.inf)
+        log_slope = np.where(right == 0, log_below, np.where(right == s, log_above, log_inner))
+        z = self.z(y)
+        return np.where(np.isfinite(z), log_normal_density(np.where(np.isfinite(z), z, 0.0)), -np.inf) + log_slope
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance, exact: each piece is a straight line of a truncated standard Normal."""
+        n, s = self.values.shape
+        center = self.middle[:, 0]  # moments about a central value keep their digits
+        intercept, slope = self.affine(-center, np.ones(n)).lines()
+        infinite = np.full((n, 1), np.inf)
+        edges = np.concatenate([-infinite, np.broadcast_to(self.scores, (n, s)), infinite], axis=1)
+        mass, first, second = _truncated_moments(edges)
+        mean = add_up(intercept * mass + slope * first)
+        square = add_up(intercept**2 * mass + 2 * intercept * slope * first + slope**2 * second)
+        return center + mean, np.maximum(square - mean**2, 0.0)
+
+    def rule(self) -> tuple[FloatArray, FloatArray]:
+        """Return values and weights of a quadrature: E g(Y) = Σ weight · g(value) for smooth g, each (n or 1, q).
+
+        A few Gauss-Legendre nodes lie in every piece, and in every cell of a grid of scores: pieces can be long.
+        """
+        rows = len(self.scores)
+        edges = np.sort(np.concatenate([self.scores, np.tile(_EDGES, (rows, 1))], axis=1), axis=1)
+        half = np.diff(edges, axis=1)[:, :, np.newaxis] / 2
+        at = edges[:, :-1, np.newaxis] + half * (1 + _NODES)
+        weights = half * _NODE_WEIGHTS * np.exp(log_normal_density(at))
+        at, weights = at.reshape(rows, -1), weights.reshape(rows, -1)
+        return self.from_z(np.broadcast_to(at, (len(self.values), at.shape[1]))), weights
+
+    def _segment(self, right: IntArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return the ends (score, score, value, value) of the piece to the left of knot ``right``."""
+        n, s = self.values.shape
+        upper = np.clip(right, 1, s - 1)
+        scores = np.broadcast_to(self.scores, (n, s))
+        x0, y0 = (np.take_along_axis(knots, upper - 1, axis=1) for knots in (scores, self.values))
+        x1, y1 = (np.take_along_axis(knots, upper, axis=1) for knots in (scores, self.values))
+        return x0, x1, y0, y1
+
+
+def through_draws(draws: FloatArray, weights: FloatArray, size: FloatArray | None = None) -> Interpolated:
+    """Return the curve through about 2 √n of n sorted draws, evenly spaced on the scale of normal scores.
+
+    Each stands at the middle of its share of probability, measured from the nearer end. Given the (effective) size n of
+    each row's sample, the i-th of n equal draws stands at i / (n + 1), where one more draw falls below it with that
+    probability, instead of at (i - ½) / n. The outermost draws are always knots. Between knots lie some √n / 2 draws:
+    that is what makes the slope of the curve a density to look at (``docs/guide/method.md`` has figures).
+
+    ``draws`` are (n, s), ``weights`` (n, s) or, for all rows alike, (1, s); ``size`` has one entry a row of weights.
+    """
+    below = np.cumsum(weights, axis=1) - weights / 2
+    above = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1] - weights / 2
+    counts = last_that_counts(weights)
+    below, above = (np.take_along_axis(share, counts, axis=1) for share in (below, above))
+    effective = 1 / add_up(weights**2)
+    if size is not None:
+        n = size[:, np.newaxis]
+        below, above = (n * below + 0.5) / (n + 1), (n * above + 0.5) / (n + 1)
+    knots = _pick_knots(below, above, effective)
+    below, above = np.take_along_axis(below, knots, axis=1), np.take_along_axis(above, knots, axis=1)
+    scores = np.where(below < above, ndtri(below), -ndtri(above))
+    chosen = np.take_along_axis(counts, knots, axis=1)
+    values = draws[:, chosen[0]] if len(weights) == 1 else np.take_along_axis(draws, chosen, axis=1)
+    return Interpolated(scores, values, normal_tails=True)
+
+
+def _pick_knots(below: FloatArray, above: FloatArray, effective: FloatArray) -> IntArray:
+    """Return which draws are knots, given the probability below and above each; the last stands for missing ones."""
+    first, last = ndtri(below[:, :1]), -ndtri(above[:, -1:])
+    count = np.maximum(np.ceil(_KNOTS_PER_ROOT * np.sqrt(effective)), 2.0)[:, np.newaxis]
+    steps = np.minimum(np.arange(int(count.max())), count - 1) / (count - 1)
+    wanted = first + (last - first) * steps
+    s = below.shape[1]
+    from_below = _nearest(below, ndtr(wanted))
+    from_above = s - 1 - _nearest(above[:, ::-1], ndtr(-wanted))
+    return np.where(wanted < 0, from_below, from_above)
+
+
+def _nearest(shares: FloatArray, wanted: FloatArray) -> IntArray:
+    """Return the place of the share nearest to each one wanted, in increasing shares."""
+    s = shares.shape[1]
+    right = np.clip(count_not_above(shares, wanted), 1, s - 1) if s > 1 else np.zeros(wanted.shape, dtype=np.intp)
+    left = np.maximum(right - 1, 0)
+    to_left = wanted - np.take_along_axis(shares, left, axis=1)
+    to_right = np.take_along_axis(shares, right, axis=1) - wanted
+    return np.where(to_left <= to_right, left, right)
+
+
+def sort_weighted(draws: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sort draws with their weights; draws of weight zero become copies of one that counts."""
+    order = np.argsort(draws, axis=1, kind="stable")
+    draws, weights = np.take_along_axis(draws, order, axis=1), np.take_along_axis(weights, order, axis=1)
+    return np.take_along_axis(draws, last_that_counts(weights), axis=1), weights
+
+
+def last_that_counts(weights: FloatArray) -> IntArray:
+    """Return for each place the last place up to it of positive weight, or the first such of the row."""
+    counts = weights > 0
+    last = np.maximum.accumulate(np.where(counts, np.arange(weights.shape[1]), -1), axis=1)
+    return np.where(last < 0, counts.argmax(axis=1)[:, np.newaxis], last)
+
+
+def add_up(terms: FloatArray) -> FloatArray:
+    """Return the sums of rows, term by term: zeros at the end of a short row then change no bit."""
+    return np.cumsum(terms, axis=1)[:, -1]
+
+
+def _tail_slopes(scores: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return dy/dz of the lower and upper Normal tails and the value at the central score, each (n, 1).
+
+    The slope is that of the line from the row at its central score to the outermost knot, so a skewed row keeps its
+    skewness; where that half of the row is a single value, the slope of the whole row serves, and 1 where the whole row
+    is a single value.
+    """
+    first, last = scores[:, :1], scores[:, -1:]
+    center = (first + last) / 2
+    n, s = values.shape
+    right = np.clip(count_not_above(scores, np.broadcast_to(center, (len(scores), 1))), 1, s - 1)
+    full = np.broadcast_to(scores, (n, s))
+    right = np.broadcast_to(right, (n, 1))
+    x0, x1 = (np.take_along_axis(full, right + shift, axis=1) for shift in (-1, 0))
+    y0, y1 = (np.take_along_axis(values, right + shift, axis=1) for shift in (-1, 0))
+    middle = y0 + (center - x0) * _slope(y1 - y0, x1 - x0)
+    whole = _slope(values[:, -1:] - values[:, :1], last - first)
+    below = _slope(middle - values[:, :1], center - first)
+    above = _slope(values[:, -1:] - middle, last - center)
+    whole = np.where(whole > 0, whole, 1.0)
+    return np.where(below > 0, below, whole), np.where(above > 0, above, whole), middle
+
+
+def count_not_above(table: FloatArray, values: FloatArray) -> IntArray:
+    """Return, for every row, how many sorted entries of ``table`` are <= each value: searchsorted(side="right").
+
+    ``table`` is (1, s), shared by all rows, or (n, s); ``values`` is (n, q).
+    """
+    if len(table) == 1:
+        return np.searchsorted(table[0], values, side="right")
+    s = table.shape[1]
+    low = np.zeros(values.shape, dtype=np.intp)
+    high = np.full(values.shape, s, dtype=np.intp)
+    for _ in range(s.bit_length()):  # bisect all rows at once
+        middle = (low + high) // 2
+        go_right = (low < high) & (np.take_along_axis(table, np.minimum(middle, s - 1), axis=1) <= values)
+        low = np.where(go_right, middle + 1, low)
+        high = np.where(go_right, high, middle)
+    return low
+
+
+def _slope(rise: FloatArray, run: FloatArray) -> FloatArray:
+    """Return rise / run, 0 between two copies of one knot."""
+    return np.where(run > 0, rise, 0.0) / np.where(run > 0, run, 1.0)
+
+
+def _extend(value: FloatArray, distance: FloatArray, slope: FloatArray) -> FloatArray:
+    """Return value + distance * slope, with a flat tail flat all the way to infinity."""
+    with np.errstate(invalid="ignore"):
+        return value + np.where(slope > 0, distance * slope, 0.0)
+
+
+def _truncated_moments(edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return ∫ zᵏ φ(z) dz, k = 0, 1, 2, between consecutive edges."""
+    finite = np.where(np.isfinite(edges), edges, 0.0)
+    density = np.where(np.isfinite(edges), np.exp(log_normal_density(finite)), 0.0)
+    upper = edges > 0  # difference of the lighter tails, never 1 - cdf
+    lower_mass, upper_mass = ndtr(edges), ndtr(-edges)
+    mass = np.where(upper[:, :-1], upper_mass[:, :-1] - upper_mass[:, 1:], lower_mass[:, 1:] - lower_mass[:, :-1])
+    first = density[:, :-1] - density[:, 1:]
+    second = mass + finite[:, :-1] * density[:, :-1] - finite[:, 1:] * density[:, 1:]
+    return mass, first, second

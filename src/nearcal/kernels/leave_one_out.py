@@ -1,0 +1,128 @@
+"""Leave-one-out scores of neighbourhoods of many sizes, from one search at the largest.
+
+A point's neighbours are brought into the order of their scores once. Since quantile functions increase, that is the
+order of the sample for every row, and a smaller neighbourhood is a part of the list in the same order: no sort for each
+size.
+"""
+
+import numpy as np
+
+from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.select import keep_smallest
+from nearcal.kernels.vector import lowest_bit
+from nearcal.kernels.weights import smooth_all, sums
+
+
+@kernel
+def drop_own(indices, distances, own, kept_indices, kept_distances):
+    """Write the neighbours of calibration points without the points themselves.
+
+    Row r is point ``own[r]``, with one neighbour too many. Where equals crowded the point out of its own neighbourhood,
+    the neighbour to spare is the farthest of the largest index, as a search without the point would have it.
+    """
+    rows, width = indices.shape
+    for row in range(rows):
+        spare = 0
+        for i in range(width):
+            if indices[row, i] == own[row]:
+                spare = i
+                break
+            farther = distances[row, i] > distances[row, spare]
+            if farther or (distances[row, i] == distances[row, spare] and indices[row, i] > indices[row, spare]):
+                spare = i
+        kept_indices[row, :spare], kept_indices[row, spare:] = indices[row, :spare], indices[row, spare + 1 :]
+        kept_distances[row, :spare], kept_distances[row, spare:] = distances[row, :spare], distances[row, spare + 1 :]
+
+
+@kernel
+def order_by_rank(indices, distances, ranks, ordered_indices, ordered_distances):
+    """Write neighbours in the order of the ranks of their scores; one bit a rank sorts without comparing."""
+    rows, width = indices.shape
+    marked = np.zeros((len(ranks) + 63) // 64, np.uint64)
+    place = np.empty(len(ranks), np.int32)
+    for row in range(rows):
+        for i in range(width):
+            rank = ranks[indices[row, i]]
+            marked[rank >> 6] |= np.uint64(1) << np.uint64(rank & 63)
+            place[rank] = i
+        count = 0
+        for word in range(len(marked)):
+            mask = marked[word]
+            marked[word] = np.uint64(0)
+            while mask:
+                i = place[64 * word + np.int64(lowest_bit(mask))]
+                ordered_indices[row, count] = indices[row, i]
+                ordered_distances[row, count] = distances[row, i]
+                count += 1
+                mask &= mask - np.uint64(1)
+
+
+@kernel
+def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
+    """Write the CRPS at y of the sample of each row's nearest neighbours: crps[row, size, kind of smoothing].
+
+    ``values`` increase along a row; ``sizes`` decrease.
+    """
+    rows, width = indices.shape
+    near, ids, sample = np.empty(width), np.empty(width, np.int32), np.empty(width)
+    keys, labels, weights = np.empty(width), np.empty(width, np.int32), np.empty(width)
+    for row in range(rows):
+        near[:], ids[:], sample[:] = distances[row], indices[row], values[row]
+        count = width
+        for size in range(len(sizes)):
+            if sizes[size] < count:
+                keys[:count], labels[:count] = near[:count], ids[:count]
+                bound = keep_smallest(keys, labels, count, sizes[size], scratch)
+                count = _narrow(near, ids, sample, count, bound, _last_label(keys, labels, sizes[size], bound))
+            radius = 0.0
+            for i in range(count):
+                radius = max(radius, near[i])
+            for kind in range(len(kinds)):
+                own = weights[:count]
+                smooth_all(kinds[kind], near[:count], radius, own)
+                total = sums(own)[0]
+                if not total > 0.0:  # every neighbour at the edge: nothing tells them apart
+                    own[:] = 1.0
+                    total = float(count)
+                crps[row, size, kind] = _weighted_crps(sample, own, total, y[row])
+
+
+@inner
+def _last_label(keys, labels, count, bound):
+    """Return the largest index among the nearest that lie at exactly the bound."""
+    last = np.int32(-1)
+    for i in range(count):
+        if keys[i] == bound:
+            last = max(last, labels[i])
+    return last
+
+
+@inner
+def _narrow(near, ids, sample, count, bound, last):
+    """Keep what is nearer than the bound, and what is at it up to the last index, in the same order."""
+    kept = 0
+    for i in range(count):
+        distance, label = near[i], ids[i]
+        near[kept], ids[kept], sample[kept] = distance, label, sample[i]
+        kept += (distance < bound) | ((distance == bound) & (label <= last))
+    return kept
+
+
+@inner
+def _weighted_crps(values, weights, total, y):
+    """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step."""
+    i = 0
+    while not weights[i] > 0.0:
+        i += 1
+    last = values[i]
+    below = weights[i]
+    outside = max(last - y, 0.0)
+    inside = 0.0
+    for j in range(i + 1, len(weights)):
+        if weights[j] > 0.0:
+            value = values[j]
+            above = total - below
+            inside += below * below * (min(value, y) - min(last, y)) + above * above * (max(value, y) - max(last, y))
+            below += weights[j]
+            last = value
+    return inside / (total * total) + outside + max(y - last, 0.0)

@@ -1,0 +1,154 @@
+"""Weighted quantiles of neighbourhoods in CSR form, exact and without sorting them.
+
+A neighbourhood is put in rough order by a histogram of its keys, and only the bins that hold an asked-for quantile are
+collected and sorted. Keys are ranks among all calibration scores, which fill the bins evenly, or scores of the
+neighbours' own.
+"""
+
+import numpy as np
+
+from nearcal._normal_scores import LEVEL_TOLERANCE
+from nearcal.kernels.compile import inner, kernel, once
+from nearcal.kernels.summary import find_longest
+
+_BINS = 256
+
+
+@kernel
+def weighted_quantiles(indptr, indices, weights, keys, which, levels):
+    """Return the key at each level of each row's neighbourhood, a (rows, q) array; 0 for rows without one.
+
+    That is the least key whose cumulated weight reaches the level; at level 1 the greatest, however light. Neighbours
+    of weight zero are never chosen. ``which[row]`` is the neighbourhood of a row; rows that follow each other and share
+    one share its histogram.
+    """
+    rows, q = levels.shape
+    result = np.zeros((rows, q), dtype=keys.dtype)
+    chosen = np.empty(q, dtype=np.int64)
+    longest = find_longest(indptr)
+    own_keys, bins = np.empty(longest, dtype=keys.dtype), np.empty(longest, dtype=np.int32)
+    slot_key, slot_weight = np.empty(longest, dtype=keys.dtype), np.empty(longest)
+    below, counts = np.empty(_BINS + 1), np.empty(_BINS, dtype=np.int64)
+    slots = np.empty((_BINS, 2), dtype=np.int64)
+    prepared = -1
+    for row in range(rows):
+        group = which[row]
+        if group < 0:
+            continue
+        start, stop = indptr[group], indptr[group + 1]
+        if group != prepared:
+            for i in range(start, stop):
+                own_keys[i - start] = keys[indices[i]]
+            _fill_histogram(own_keys[: stop - start], weights[start:stop], bins, below, counts)
+            prepared = group
+        for j in range(q):
+            chosen[j] = _find_bin(below, levels[row, j])
+        _assign_slots(chosen, counts, slots)
+        _collect(own_keys[: stop - start], weights[start:stop], bins, slots, slot_key, slot_weight)
+        for j in range(q):
+            first, last = slots[chosen[j], 0], slots[chosen[j], 1]
+            _sort(slot_key[first:last], slot_weight[first:last])
+            result[row, j] = _pick(slot_key[first:last], slot_weight[first:last], below[chosen[j]], levels[row, j])
+    return result
+
+
+@once
+def _fill_histogram(keys, weights, bins, below, counts):
+    """Put keys into bins of equal width, and cumulate the weight of bins: ``below[b]`` is that of the bins before b."""
+    lowest, highest = keys[0], keys[0]
+    for i in range(len(keys)):
+        lowest, highest = min(lowest, keys[i]), max(highest, keys[i])
+    scale = min(_BINS / (highest - lowest), 1e300) if highest > lowest else 0.0
+    below[:] = 0.0
+    counts[:] = 0
+    for i in range(len(keys)):
+        place = (keys[i] - lowest) * scale
+        b = 0  # also of what is no number: nothing unchecked becomes an index
+        if place >= 1.0:
+            b = min(np.int64(min(place, _BINS - 1.0)), _BINS - 1)
+        bins[i] = b
+        below[b + 1] += weights[i]
+        counts[b] += 1
+    for b in range(_BINS):
+        below[b + 1] += below[b]
+
+
+@inner
+def _find_bin(below, level):
+    """Return the bin that holds a level: one of positive weight."""
+    if level >= 1.0:
+        chosen = _BINS - 1
+        while chosen > 0 and below[chosen + 1] <= below[chosen]:
+            chosen -= 1
+    else:
+        target = min(level, below[_BINS]) - LEVEL_TOLERANCE
+        chosen = _last_not_above(below, target)
+        while chosen < _BINS - 1 and (below[chosen + 1] < target or below[chosen + 1] <= below[chosen]):
+            chosen += 1
+    return chosen
+
+
+@inner
+def _last_not_above(below, target):
+    """Return the last bin with at most the target weight below it; 0 if there is none."""
+    low, high = 0, _BINS
+    while high - low > 1:
+        middle = (low + high) // 2
+        if below[middle] <= target:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@once
+def _assign_slots(chosen, counts, slots):
+    """Give each chosen bin a range of slots to collect its neighbours in: [first, next free); others have none."""
+    slots[:, 0] = -1
+    free = 0
+    for j in range(len(chosen)):
+        b = chosen[j]
+        if slots[b, 0] < 0:
+            slots[b, 0] = free
+            slots[b, 1] = free
+            free += counts[b]
+
+
+@once
+def _collect(keys, weights, bins, slots, slot_key, slot_weight):
+    """Copy the neighbours of the chosen bins into their slots, leaving out those of weight zero."""
+    for i in range(len(keys)):
+        b = bins[i]
+        if slots[b, 0] >= 0 and weights[i] > 0.0:
+            slot = slots[b, 1]
+            slot_key[slot] = keys[i]
+            slot_weight[slot] = weights[i]
+            slots[b, 1] = slot + 1
+
+
+@inner
+def _sort(keys, weights):
+    """Sort a bin by key (Shell's method: insertion for the usual handful, quick enough for a crowd)."""
+    gap = 1
+    while 3 * gap < len(keys):
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, len(keys)):
+            key, weight = keys[i], weights[i]
+            j = i
+            while j >= gap and keys[j - gap] > key:
+                keys[j], weights[j] = keys[j - gap], weights[j - gap]
+                j -= gap
+            keys[j], weights[j] = key, weight
+        gap //= 3
+
+
+@inner
+def _pick(keys, weights, below, level):
+    """Return the key at the level inside a sorted bin, given the weight below the bin."""
+    cumulated = below
+    for i in range(len(keys) - 1):
+        cumulated += weights[i]
+        if level < 1.0 and cumulated >= level - LEVEL_TOLERANCE:
+            return keys[i]
+    return keys[-1]

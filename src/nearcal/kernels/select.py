@@ -1,0 +1,209 @@
+"""Selection of the k smallest without sorting: histograms over the bits of the keys.
+
+Squared distances are non-negative doubles, whose bits, read as integers, are in the same order. Integer bins have no
+rounding: each pass either separates two different keys or proves that all are equal, so selection always ends.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearcal.kernels.compile import inner, once
+from nearcal.kernels.vector import lowest_bit
+
+BINS = 1024
+FEW = 24  # below this an insertion sort is cheaper than another pass
+# Eight factors of two below the largest key share one bin: 128 bins for each factor of two that matters.
+SPAN = np.int64(8) << np.int64(52)
+
+
+class Nearest(NamedTuple):
+    """The k nearest points of each row, in no order."""
+
+    indices: np.ndarray  # (r, k) int32
+    distances: np.ndarray  # (r, k)
+    radius: np.ndarray  # (r,) distance to the k-th, the largest of each row
+
+
+class Scratch(NamedTuple):
+    """Working space of a selection."""
+
+    keys: np.ndarray  # (capacity,) int64
+    ids: np.ndarray  # (capacity,) int32
+    bins: np.ndarray  # (BINS,) int32
+
+
+def make_scratch(capacity: int) -> Scratch:
+    """Working space to select among up to ``capacity`` candidates."""
+    return Scratch(np.empty(capacity, np.int64), np.empty(capacity, np.int32), np.empty(BINS, np.int32))
+
+
+@inner
+def _scale_bins(keys, start, stop):
+    """Offset and shift that map keys[start:stop] onto 0..BINS-1, keeping their order; shift -1 when all are equal."""
+    low = high = keys[start]
+    for i in range(start, stop):
+        low = min(low, keys[i])
+        high = max(high, keys[i])
+    if low == high:
+        return low, np.int64(-1)
+    low = max(low, high - SPAN)
+    shift = np.int64(0)
+    while (high - low) >> shift >= BINS:
+        shift += 1
+    return low, shift
+
+
+@inner
+def _find_bin(keys, start, stop, rank, low, shift, bins):
+    """Bin that holds the key of this rank (from 0) among keys[start:stop]."""
+    bins[:] = 0
+    for i in range(start, stop):
+        bins[max(keys[i] - low, 0) >> shift] += 1
+    b = 0
+    below = bins[0]
+    while below <= rank:
+        b += 1
+        below += bins[b]
+    return b
+
+
+@inner
+def _edges(b, low, shift):
+    """First and last key of bin b; the lowest bin also takes everything below it."""
+    first = low + (np.int64(b) << shift)
+    return (first if b > 0 else np.int64(0)), first + (np.int64(1) << shift) - 1
+
+
+@inner
+def bound_smallest(values, size, k, scratch):
+    """Cheap upper bound of the k-th smallest of values[:size]: within 1/128 of it, or 1/256 of the largest."""
+    keys = values.view(np.int64)
+    low, shift = _scale_bins(keys, np.int64(0), size)
+    if shift < 0:
+        return values[0]
+    b = _find_bin(keys, np.int64(0), size, k - 1, low, shift, scratch.bins)
+    edge = np.int64(_edges(b, low, shift)[1]).view(np.float64)
+    return edge if edge < np.inf else np.inf  # past infinity the bits read NaN
+
+
+@inner
+def _mask_below(values, bound):
+    """Bit i is set where values[i] <= bound, for at most 64 values; never for NaN.
+
+    The comparison vectorises, and only what passes is then touched: far cheaper than a branch for each value.
+    """
+    mask = np.uint64(0)
+    for i in range(len(values)):  # a length the compiler knows would be unrolled instead of vectorised
+        mask |= np.uint64(1) << np.uint64(i) if values[i] <= bound else np.uint64(0)
+    return mask
+
+
+@inner
+def append_below(squares, bound, labels, start, values, ids, count):
+    """Append the squares within the bound and their ids, the labels from ``start`` on; return the new count."""
+    mask = _mask_below(squares, bound)
+    while mask:
+        p = np.int64(lowest_bit(mask))
+        values[count] = squares[p]
+        ids[count] = labels[start + p]
+        count += 1
+        mask &= mask - np.uint64(1)
+    return count
+
+
+@inner
+def keep_below(values, ids, count, bound):
+    """Move the candidates within the bound to the front; return how many."""
+    kept = 0
+    for i in range(count):
+        value = values[i]
+        values[kept] = value
+        ids[kept] = ids[i]
+        kept += value <= bound
+    return kept
+
+
+@once
+def _split_at(keys, ids, start, stop, first, last, scratch):
+    """Keep, of keys[start:stop], those below ``first``, then those in first..last. Return where each part ends."""
+    width = np.uint64(last - first)
+    kept = start
+    spared = 0
+    for i in range(start, stop):
+        key, label = keys[i], ids[i]
+        keys[kept], ids[kept] = key, label
+        kept += key < first
+        # One unsigned comparison: spelled `first <= key <= last`, the line above would become a branch too, and one
+        # that is mispredicted every other time.
+        if np.uint64(key - first) <= width:
+            scratch.keys[spared], scratch.ids[spared] = key, label
+            spared += 1
+    for i in range(spared):
+        keys[kept + i], ids[kept + i] = scratch.keys[i], scratch.ids[i]
+    return kept, kept + spared
+
+
+@once
+def _sort_few(keys, ids, start, stop):
+    """Sort keys[start:stop] by (key, id), by insertion."""
+    for i in range(start + 1, stop):
+        key, label = keys[i], ids[i]
+        j = i
+        while j > start and (keys[j - 1] > key or (keys[j - 1] == key and ids[j - 1] > label)):
+            keys[j], ids[j] = keys[j - 1], ids[j - 1]
+            j -= 1
+        keys[j], ids[j] = key, label
+
+
+@inner
+def keep_lowest_ids(ids, start, stop, need):
+    """Move the ``need`` smallest of the distinct ids[start:stop] to the front of it, by bisection on the id."""
+    low, high = np.int64(-1), np.int64(2**31 - 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        below = 0
+        for i in range(start, stop):
+            below += ids[i] <= middle
+        if below < need:
+            low = middle
+        else:
+            high = middle
+    kept = start
+    for i in range(start, stop):
+        label = ids[i]
+        ids[kept] = label
+        kept += label <= high
+
+
+@inner
+def keep_smallest(values, ids, count, k, scratch):
+    """Move the k nearest of ``count`` candidates to the front, in no order; return the k-th squared distance.
+
+    Among candidates at exactly the k-th distance the smallest ids win.
+    """
+    keys = values.view(np.int64)
+    start, stop = np.int64(0), count
+    while stop > k and stop - start > FEW:
+        low, shift = _scale_bins(keys, start, stop)
+        if shift < 0:
+            keep_lowest_ids(ids, start, stop, k - start)
+            return values[start]
+        b = _find_bin(keys, start, stop, k - 1 - start, low, shift, scratch.bins)
+        first, last = _edges(b, low, shift)
+        start, stop = _split_at(keys, ids, start, stop, first, last, scratch)
+    if stop > k:
+        _sort_few(keys, ids, start, stop)
+    kth = values[start]
+    for i in range(start, k):
+        kth = max(kth, values[i])
+    return kth
+
+
+@inner
+def write_row(values, ids, k, square, out, r):
+    """Write the first k candidates and the squared k-th distance as row r of the output."""
+    for i in range(k):
+        out.indices[r, i] = ids[i]
+        out.distances[r, i] = np.sqrt(values[i])
+    out.radius[r] = np.sqrt(square)

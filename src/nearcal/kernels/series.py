@@ -1,0 +1,27 @@
+"""Chebyshev series on panels: quantile functions of rows at many scores."""
+
+import numpy as np
+
+from nearcal.kernels.compile import kernel
+
+
+@kernel
+def evaluate_series(series, panel, x, values):
+    """Write the value of each row's function at each of its scores, by Clenshaw's recurrence.
+
+    ``series[row, p]`` are the coefficients on panel p; score j of a row lies in ``panel[row, j]``, at ``x[row, j]`` in
+    [-1, 1]. The recurrence takes one coefficient after the other for all scores, so that it runs in vector lanes.
+    """
+    rows, width = x.shape
+    last = series.shape[2] - 1
+    ahead, after = np.empty(width), np.empty(width)
+    for row in range(rows):
+        ahead[:] = 0.0
+        after[:] = 0.0
+        for c in range(last, 0, -1):
+            for j in range(width):
+                here = 2.0 * x[row, j] * ahead[j] - after[j] + series[row, panel[row, j], c]
+                after[j] = ahead[j]
+                ahead[j] = here
+        for j in range(width):
+            values[row, j] = x[row, j] * ahead[j] - after[j] + series[row, panel[row, j], 0]

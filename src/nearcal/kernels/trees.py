@@ -1,0 +1,100 @@
+"""How much of some targets each column of a table tells: an extremely randomised tree, judged on rows of its own."""
+
+import numpy as np
+
+from nearcal.kernels.compile import inner, kernel
+
+
+@kernel
+def tree_relevance(columns, targets, growing, judging, draws, least, relevance):
+    """Grow one tree and add to ``relevance[f]`` what its splits of column f explain of the targets.
+
+    Each node tries as many random (column, threshold) pairs as ``draws`` holds for it, numbers uniform in [0, 1), and
+    takes the one that explains most on the growing rows. What it is worth is the product of two shifts, of the
+    targets' means between its sides, one on the growing and one on the judging rows: for a column that tells nothing
+    that product is zero on average, however hard the tree has searched. Sides have at least ``least`` growing rows.
+    ``columns`` is (d, n), ``targets`` (n, t); ``growing`` and ``judging`` are reordered.
+    """
+    bounds = np.empty((len(draws) + 1, 4), np.int64)
+    bounds[0] = 0, len(growing), 0, len(judging)
+    waiting, node = 1, 0
+    while waiting > 0 and node < len(draws):
+        waiting -= 1
+        first, last, first_judge, last_judge = bounds[waiting]
+        grown, judged = growing[first:last], judging[first_judge:last_judge]
+        column, threshold = _best_split(columns, targets, grown, draws[node], least)
+        node += 1
+        if column < 0:
+            continue
+        shift, count = np.zeros(targets.shape[1]), _part(columns[column], grown, threshold)
+        _add_shift(targets, grown, count, shift)
+        count_judge = _part(columns[column], judged, threshold)
+        if count_judge == 0 or count_judge == len(judged):
+            continue
+        confirmed = np.zeros(targets.shape[1])
+        _add_shift(targets, judged, count_judge, confirmed)
+        size = count_judge * (len(judged) - count_judge) / len(judged)
+        for t in range(len(shift)):
+            relevance[column] += size * shift[t] * confirmed[t]
+        for left in range(2):
+            if (count if left else len(grown) - count) >= 2 * least and waiting < len(bounds):
+                if left:
+                    bounds[waiting] = first, first + count, first_judge, first_judge + count_judge
+                else:
+                    bounds[waiting] = first + count, last, first_judge + count_judge, last_judge
+                waiting += 1
+
+
+@inner
+def _best_split(columns, targets, rows, draws, least):
+    """Return the column and threshold that explain most, of those drawn; column -1 if none parts the rows."""
+    total = np.zeros(targets.shape[1])
+    below = np.empty(targets.shape[1])
+    for i in rows:
+        for t in range(len(total)):
+            total[t] += targets[i, t]
+    best, best_column, best_threshold = 0.0, -1, 0.0
+    for j in range(len(draws)):
+        column = np.int64(draws[j, 0] * len(columns))
+        values = columns[column]
+        low, high = np.inf, -np.inf
+        for i in rows:
+            low, high = min(low, values[i]), max(high, values[i])
+        threshold = low + draws[j, 1] * (high - low)
+        below[:] = 0.0
+        count = 0
+        for i in rows:
+            if values[i] <= threshold:
+                count += 1
+                for t in range(len(total)):
+                    below[t] += targets[i, t]
+        if count < least or len(rows) - count < least:
+            continue
+        gain = 0.0
+        for t in range(len(total)):
+            difference = below[t] / count - (total[t] - below[t]) / (len(rows) - count)
+            gain += difference * difference
+        gain *= count * (len(rows) - count)
+        if gain > best:
+            best, best_column, best_threshold = gain, column, threshold
+    return best_column, best_threshold
+
+
+@inner
+def _part(values, rows, threshold):
+    """Bring the rows at or below the threshold to the front; return their number."""
+    count = 0
+    for i in range(len(rows)):
+        if values[rows[i]] <= threshold:
+            rows[count], rows[i] = rows[i], rows[count]
+            count += 1
+    return count
+
+
+@inner
+def _add_shift(targets, rows, count, shift):
+    """Add the mean of the first ``count`` rows less that of the others, target by target."""
+    for i in range(len(rows)):
+        size = 1.0 / count if i < count else -1.0 / (len(rows) - count)
+        for t in range(len(shift)):
+            shift[t] += size * targets[rows[i], t]

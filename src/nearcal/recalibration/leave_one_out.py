@@ -1,0 +1,115 @@
+"""Leave-one-out: calibration points as if they were new, each among the others.
+
+Tuning, shrinkage, polish and reliability all ask what the others say of a point. This is the one place where a point
+is taken out of its own neighbourhood.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal.recalibration.corrections import LearntCorrection, bend, correct
+from nearcal.recalibration.neighborhoods import NO_NEIGHBORHOOD, KNearest, Neighborhood, Neighborhoods, weigh
+from nearcal.recalibration.score_laws import CalibrationScores, Curve, QuantileRule, Steps
+from nearcal.recalibration.workers import Workers
+from nearcal.space import NeighborIndex, Neighbors, View
+from nearcal.space.search import equal_rows
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Neighbourhoods of calibration points among the others.
+
+    Parameters
+    ----------
+    calibration : CalibrationScores
+        The scores of all n points.
+    views : callable
+        Returns the spaces to look up points in, each point in one; called when first needed.
+    neighborhood : Neighborhood
+        What to look for.
+    quantile_rule : str
+        How weighted scores are read.
+    workers : Workers
+    corrections : tuple of LearntCorrection
+        What is made of neighbours' scores.
+    """
+
+    calibration: CalibrationScores
+    views: Callable[[], Sequence[View]]
+    neighborhood: Neighborhood
+    quantile_rule: QuantileRule
+    workers: Workers
+    corrections: tuple[LearntCorrection, ...] = ()
+
+    def corrected(self, correction: LearntCorrection) -> "LeaveOneOut":
+        """Return the same with one more correction."""
+        return replace(self, corrections=(*self.corrections, correction))
+
+    def law(self, steps: Steps) -> Curve:
+        """Return the scores of some points as a curve, bent by what was learnt so far."""
+        return bend(steps.curve(predictive=self.quantile_rule == "predictive"), self.corrections)
+
+    def gather(
+        self, statistic: Callable[[Steps, IntArray], FloatArray], values: FloatArray, rows: IntArray | None = None
+    ) -> FloatArray:
+        """Fill ``values``, one entry a point, with a statistic of its neighbourhood; of some points, if given.
+
+        Within a radius, points with fewer than ``min_neighbors`` others get NaN: what a thin neighbourhood gets instead
+        says nothing of the others.
+        """
+        for view in self.views():
+            places = np.arange(len(view.rows)) if rows is None else np.flatnonzero(np.isin(view.rows, rows))
+            if len(places):
+                self._gather_view(view, places, statistic, values)
+        return values
+
+    def _gather_view(
+        self, view: View, places: IntArray, statistic: Callable[[Steps, IntArray], FloatArray], values: FloatArray
+    ) -> None:
+        order = view.index.order(view.queries[places])
+        order = places if order is None else places[order]
+        corrections = tuple(correction.seen_in(view) for correction in self.corrections)
+
+        def task(chunk: slice) -> None:
+            rows, points = view.rows[order[chunk]], view.queries[order[chunk]]
+            near = correct(self._find(view.index, points, rows), points, self.calibration.z, corrections)
+            for part in near.split(self.workers.pairs_per_chunk()):
+                steps = Steps(near.part(part), self.calibration)
+                result = statistic(steps, rows[part])
+                result[steps.neighborhoods.which < 0] = np.nan
+                values[rows[part]] = result
+
+        pairs = self.neighborhood.pairs_per_row(view.index, view.queries[places])
+        self.workers.run(task, self.workers.chunks(len(order), pairs + 1))
+
+    def _find(self, index: NeighborIndex, points: FloatArray, own: IntArray) -> Neighborhoods:
+        others = find_others(self.neighborhood, index, points, own)
+        near = weigh(others, self.neighborhood.smoothing)
+        least = 1 if isinstance(self.neighborhood, KNearest) else min(self.neighborhood.least, index.shape[0] - 1)
+        enough = np.diff(others.indptr) >= max(least, 1)
+        return replace(near, which=np.where(enough, near.which, NO_NEIGHBORHOOD))
+
+
+def find_others(neighborhood: Neighborhood, index: NeighborIndex, points: FloatArray, own: IntArray) -> Neighbors:
+    """Return the neighbours of calibration points ``own``, at ``points``, without the points themselves.
+
+    Of the k + 1 nearest k remain; where equals crowded the point out, the last of them goes instead.
+    """
+    all_near = neighborhood.search(index, points)
+    rows, counts = len(own), np.diff(all_near.indptr)
+    if isinstance(neighborhood, KNearest):
+        from nearcal.kernels import leave_one_out
+
+        k = int(counts[0]) - 1
+        indices, distances = np.empty((rows, k), np.int32), np.empty((rows, k))
+        leave_one_out.drop_own(
+            all_near.indices.reshape(rows, -1), all_near.distances.reshape(rows, -1), own, indices, distances
+        )
+        return Neighbors(equal_rows(rows, k), indices.ravel(), distances.ravel(), distances.max(axis=1, initial=0.0))
+    row = np.repeat(np.arange(rows), counts)
+    is_other = all_near.indices != own[row]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row[is_other], minlength=rows))]).astype(np.int64)
+    return Neighbors(indptr, all_near.indices[is_other], all_near.distances[is_other], all_near.radius)

@@ -1,0 +1,295 @@
+"""Local recalibration: Algorithm 1 of the paper, with an engine, and corrections where they are asked for."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from nearcal._arrays import as_space, check_choice, check_count, check_number
+from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._saved import require
+from nearcal.distributions import Distribution, require_distribution
+from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
+from nearcal.recalibration.leave_one_out import LeaveOneOut
+from nearcal.recalibration.neighborhoods import SMOOTHINGS, KNearest, Neighborhood, Radius, Smoothing, WithinRadius
+from nearcal.recalibration.reliability import OwnIsolation
+from nearcal.recalibration.result import Recalibrated
+from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, CalibrationScores, QuantileRule
+from nearcal.recalibration.scores_of_rows import LocalScores
+from nearcal.recalibration.workers import Workers
+from nearcal.space import (
+    METRICS,
+    SEARCHES,
+    CalibrationSpace,
+    Metric,
+    NeighborIndex,
+    Scaling,
+    ScalingName,
+    Search,
+    SpaceMap,
+    check_points,
+)
+
+
+class LocalRecalibrator(Recalibrator):
+    """Recalibrate each prediction by the errors the model made nearby.
+
+    The normal scores z_i = Φ⁻¹(F_i(y_i)) of a calibration set tell where the observations fell in their predictive
+    distributions. For a new row j the scores of the calibration points near it, weighted by K(d_ij / u_j), are pushed
+    through its own quantile function: {F_j⁻¹(Φ(z_i)), w_ij} is a weighted sample of the recalibrated distribution.
+
+    It does what it is told; the defaults are the paper's settings. To have everything chosen for a calibration set use
+    :func:`nearcal.tune`, which returns one of these, fitted.
+
+    Parameters
+    ----------
+    k : int, optional
+        Number of nearest calibration points; the radius u is the distance to the k-th.
+    radius : float or Radius, optional
+        Take all calibration points within this distance instead of k. A :class:`Radius` also says what rows get that
+        have few neighbours there.
+    smoothing : {"epanechnikov", "uniform", "triangular", "biweight", "gaussian"}
+        The kernel K: 1 - t², 1, 1 - t, (1 - t²)² or exp(-t² / 2) at t = d / u <= 1.
+    eps : float
+        With eps > 0, neighbours may be up to 1 + eps times as far as the true ones (Arya et al., 1998), which is
+        faster. 0 is exact. A radius is always exact.
+    scaling : {"none", "standard", "whiten", "relevance"} or Scaling
+        How to scale the space: not at all (the paper), columns to unit standard deviation, to uncorrelated directions
+        of unit standard deviation, or columns by what they tell about the errors of the model. A :class:`Scaling` can
+        also keep the widest principal components alone, for wide layers.
+    metric : {"euclidean", "manhattan", "chebyshev", "cosine"}
+        Distance in the scaled space.
+    search : {"auto", "line", "boxes", "brute", "kdtree", "faiss"}
+        How neighbours are searched. "auto" takes the fastest exact search: sorted points on a line for d = 1, leaves
+        with bounding boxes in low dimension, a blocked brute force above, and scipy's k-d tree for other metrics than
+        the Euclidean. All of these give the same neighbours. "faiss" (extra ``faiss``) is an inverted file for
+        millions of points: approximate, its recall is in ``index_.recall``. ``eps`` speeds up "boxes" and "kdtree",
+        and "brute" a little; the others have no use for it.
+    quantile_rule : {"step", "interpolated", "predictive", "conservative"}
+        How the weighted scores are read, see :class:`Recalibrated`: "step" is the paper's.
+    corrections : sequence of Correction
+        What to do, in this order, about neighbourhoods being wider than a point, and small: :class:`LocalLinear`,
+        :class:`Shrinkage`, and last :class:`Polish`. None by default, as in the paper. What they learn from calibration
+        points is learnt from each among the others, with a relevance learnt without the fifth of the points that it
+        belongs to.
+    workers : Workers, optional
+        Threads, memory and progress.
+
+    Attributes
+    ----------
+    n_cal_ : int
+        Number of calibration points.
+    space_map_ : SpaceMap
+        The fitted scaling.
+    index_ : NeighborIndex
+        The search structure.
+    corrections_ : tuple of LearntCorrection
+        The corrections as they were learnt; those that neighbourhoods are too small for are left out.
+
+    References
+    ----------
+    R. Torres, D. J. Nott, S. A. Sisson, T. Rodrigues, J. G. Reis and G. S. Rodrigues, *Model-Free Local
+    Recalibration of Neural Networks*, arXiv:2403.05756.
+
+    Examples
+    --------
+    A linear model with one standard deviation for all, of data whose spread grows with x:
+
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(2, 20, size=40_000)
+    >>> y = rng.normal(10 + 5 * x, x)
+    >>> model = nc.Normal(10 + 5 * x, 12.0)
+    >>> rc = nc.LocalRecalibrator(k=1000).fit(model, y, x)
+    >>> new = rc.recalibrate(nc.Normal([25.0, 105.0], 12.0), [3.0, 19.0])
+    >>> new.std().round()
+    array([ 3., 19.])
+    """
+
+    _learnt = {
+        "n_cal_": int,
+        "n_features_in_": int,
+        "calibration_": CalibrationScores,
+        "space_map_": SpaceMap,
+        "index_": object,
+        "corrections_": tuple,
+        "own_isolation_": OwnIsolation,
+    }
+
+    n_features_in_: int
+    calibration_: CalibrationScores
+    space_map_: SpaceMap
+    index_: NeighborIndex
+    corrections_: tuple[LearntCorrection, ...]
+    own_isolation_: OwnIsolation
+
+    def __init__(
+        self,
+        k: int | None = None,
+        radius: float | Radius | None = None,
+        smoothing: Smoothing = "epanechnikov",
+        eps: float = 0.0,
+        *,
+        scaling: ScalingName | Scaling = "none",
+        metric: Metric = "euclidean",
+        search: Search = "auto",
+        quantile_rule: QuantileRule = "step",
+        corrections: Sequence[Correction] = (),
+        workers: Workers | None = None,
+    ) -> None:
+        self.k = k
+        self.radius = radius
+        self.smoothing = smoothing
+        self.eps = eps
+        self.scaling = scaling
+        self.metric = metric
+        self.search = search
+        self.quantile_rule = quantile_rule
+        self.corrections = corrections
+        self.workers = workers
+
+    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any) -> Self:
+        """Learn from a calibration set that the model was not trained on.
+
+        Parameters
+        ----------
+        dist_cal : Distribution
+            Predictive distributions of the n calibration points.
+        y_cal : array_like of shape (n,) or (n, 1)
+            What was observed.
+        space_cal : array_like of shape (n, d)
+            Where they are: inputs, activations of a layer, anything in which near means similar. (n,) is (n, 1).
+        """
+        self._check_options()
+        z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
+        space = CalibrationSpace(
+            as_space(space_cal, "space_cal", len(z)),
+            z,
+            Scaling.of(self.scaling),
+            self._neighborhood(len(z)).least,
+            metric=self.metric,
+            search=self.search,
+            eps=self.eps,
+        )
+        return self.fit_space(CalibrationScores(z), space)
+
+    def fit_space(self, calibration: CalibrationScores, space: CalibrationSpace) -> Self:
+        """Learn from scores in a space that is ready; what is built there already is not built again."""
+        workers = Workers.of(self.workers)
+        neighborhood = self._neighborhood(len(calibration))
+        left_out = LeaveOneOut(calibration, lambda: space.views, neighborhood, self.quantile_rule, workers)
+        learnt = []
+        for correction in self.corrections:
+            correction_learnt = correction.learn(left_out, space.whole)
+            if correction_learnt is not None:
+                learnt.append(correction_learnt)
+                left_out = left_out.corrected(correction_learnt)
+        own_isolation = OwnIsolation.of(space.index, space.points)
+        # all that can fail is done
+        self.space_map_, self.index_, self.corrections_ = space.map, space.index, tuple(learnt)
+        self.calibration_, self.own_isolation_ = calibration, own_isolation
+        self.n_features_in_ = space.space.shape[1]
+        self.n_cal_ = len(calibration)
+        return self
+
+    def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:
+        """Return the recalibrated distributions of new rows; nothing is computed before it is asked for.
+
+        Parameters
+        ----------
+        dist_new : Distribution
+            Predictive distributions of the m new rows, of any family.
+        space_new : array_like of shape (m, d)
+            Where they are, in the space given to ``fit``.
+        """
+        self._require_fitted()
+        base = require_distribution(dist_new, "dist_new")
+        space = as_space(space_new, "space_new", len(base))
+        if space.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
+            )
+        points = self.space_map_(space)
+        check_points(points, self.metric, "space_new")
+        scores = LocalScores(
+            self.index_,
+            points,
+            self._neighborhood(self.n_cal_),
+            self.calibration_,
+            self.corrections_,
+            self.quantile_rule,
+            Workers.of(self.workers),
+            self.own_isolation_,
+        )
+        return Recalibrated(base, scores)
+
+    # ---- options ----------------------------------------------------------------------------------------------------
+
+    def _neighborhood(self, n_cal: int) -> Neighborhood:
+        if self.radius is not None:
+            return WithinRadius(Radius.of(self.radius), self.smoothing, n_cal)
+        assert self.k is not None
+        if self.k > n_cal:
+            raise InvalidParameterError(
+                f"k must be at most the number of calibration points, {n_cal}, got {self.k}; "
+                "for all points equally weighted use GlobalRecalibrator"
+            )
+        return KNearest(self.k, float(self.eps), self.smoothing)
+
+    def _check_options(self) -> None:
+        self._check_neighborhood()
+        check_number(self.eps, "eps", least=0.0)
+        Scaling.of(self.scaling)
+        for name, known in {
+            "smoothing": SMOOTHINGS, "metric": METRICS, "search": SEARCHES, "quantile_rule": QUANTILE_RULES
+        }.items():  # fmt: skip
+            check_choice(getattr(self, name), known, name)
+        self._check_corrections()
+
+    def _check_neighborhood(self) -> None:
+        if (self.k is None) == (self.radius is None):
+            raise InvalidParameterError(
+                f"give exactly one of k and radius, got k={self.k!r} and radius={self.radius!r}; k=1000 is the paper's "
+                "choice for 10,000 calibration points, and nearcal.tune(dist_cal, y_cal, space_cal).recalibrator "
+                "chooses it"
+            )
+        if self.radius is None:
+            check_count(self.k, "k")
+            return
+        Radius.of(self.radius)
+        if self.search == "faiss":
+            raise InvalidParameterError(
+                'search="faiss" finds the k nearest only, got a radius; give k, or search="auto" for a radius'
+            )
+
+    def _check_corrections(self) -> None:
+        for correction in self.corrections:
+            if not isinstance(correction, Correction):
+                raise InvalidParameterError(
+                    "corrections must be a sequence of nearcal.LocalLinear(), nearcal.Shrinkage() and nearcal.Polish(), "
+                    f"got {correction!r} among them"
+                )
+            if correction.needs_continuous_rule and self.quantile_rule not in CONTINUOUS_RULES:
+                raise InvalidParameterError(
+                    f"{correction!r} needs a continuous quantile_rule, one of {CONTINUOUS_RULES}, got "
+                    f'{self.quantile_rule!r}; use quantile_rule="predictive"'
+                )
+        bends = [correction.needs_continuous_rule for correction in self.corrections]
+        if bends != sorted(bends):
+            raise InvalidParameterError(
+                f"corrections of all rows alike must come last, got {tuple(self.corrections)!r}; put Polish() at the end"
+            )
+
+    def _check_learnt(self) -> None:
+        matrix, n = self.space_map_.matrix, self.n_cal_
+        shape = n, self.n_features_in_ if matrix is None else matrix.shape[-1]
+        require(hasattr(self.index_, "shape"), "index_ must be a neighbour index")
+        require(self.index_.shape == shape, "index_ must have n_cal_ points of the dimension of the space")
+        require(self.own_isolation_.index is self.index_, "own_isolation_ must hold the index of the recalibrator")
+        require(len(self.calibration_) == n, "calibration_ must have n_cal_ scores")
+        for correction in self.corrections_:
+            require(isinstance(correction, LearntCorrection), "corrections_ must hold learnt corrections")
+            if isinstance(correction, LearntLinear):
+                known = len(correction.places), len(correction.center)
+                require(known == shape, "a local-linear correction must have n_cal_ places of the space's dimension")
+        self._check_options()
+        self._neighborhood(n)

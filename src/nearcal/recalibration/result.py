@@ -1,0 +1,371 @@
+"""The recalibrated distribution: a base and the scores of its rows, lazy, itself a distribution."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from nearcal._arrays import FloatArray, IntArray, check_count
+from nearcal._cached import cached_property
+from nearcal._errors import InvalidInputError
+from nearcal._normal_scores import z_from_log_tails
+from nearcal.distributions import Distribution, Seed, as_levels, interval_levels
+from nearcal.recalibration.neighborhoods import Neighborhoods, Rows
+from nearcal.recalibration.reliability import Reliability, check_false_alarm, judge, unknown_reliability
+from nearcal.recalibration.score_laws import ScoreLaw
+from nearcal.recalibration.scores_of_rows import Answers, LocalScores, OfBase, ScoresOfRows, Statistic, describe
+
+_UNTOUCHED_QUANTILES = 100
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What ``Recalibrated.summary`` returns: one array a statistic, one entry a row."""
+
+    mean: FloatArray
+    std: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    quantiles: FloatArray
+    cdf: FloatArray
+    effective_size: FloatArray
+    radius: FloatArray
+
+
+class Neighbors(NamedTuple):
+    """Neighbours of some rows, nearest first; short rows are padded with index -1, distance inf, weight 0.
+
+    Where all calibration points count alike (thin rows of a radius, by choice) distances are NaN: nobody looked.
+    """
+
+    indices: NDArray[np.int32]
+    distances: FloatArray
+    weights: FloatArray
+
+
+class WeightedSample(NamedTuple):
+    """Weighted sample of the recalibrated distributions of some rows; short rows are padded with weight 0."""
+
+    values: FloatArray
+    weights: FloatArray
+
+
+class Recalibrated(Distribution):
+    """Recalibrated predictive distributions, made by ``recalibrate``.
+
+    Row j is the distribution of Y_j = F_j⁻¹(Φ(Z_j)): the base distribution F_j, read at scores Z_j whose distribution the
+    recalibrator has learnt. Every statistic is one of that distribution: ``pdf`` is the derivative of ``cdf``, ``ppf``
+    its inverse, moments and draws are its own. Nothing is computed before it is asked for, and then in chunks of rows.
+    To get several statistics of many rows in one pass use :meth:`summary`.
+
+    After local recalibration Z_j are the scores z_i of the calibration points near row j, corrected if so asked, with
+    weights w_ij, and the quantile rule says how they are read:
+
+    - ``"step"``: as they are. Y_j is the weighted sample {F_j⁻¹(Φ(z_i)), w_ij} of the paper, with mean Σ w y and
+      variance Σ w (y - mean)²; a quantile is the least value whose cumulated weight reaches p. There is no density.
+    - ``"interpolated"``: a continuous distribution through about 2 √n of n scores, with the interpolation and the Normal
+      tails of :class:`Samples`, on the scale of normal scores.
+    - ``"predictive"``: the same, widened so that even small neighbourhoods cover the next response as often as they
+      say. The i-th of n equally weighted scores stands at probability i / (n + 1) instead of (i - ½) / n: that is the
+      probability that one more score falls below it, whatever the distribution. With unequal weights n is the effective
+      size.
+    - ``"conservative"``: the weighted sample, with weight moved to both ends as if the new point itself, with weight
+      K(0), lay beyond every quantile (equal weights: the ⌈(k+1)p⌉-th smallest value above the median, as in split
+      conformal prediction), bounded by the outermost sample value.
+
+    Whatever the rule, :meth:`weighted_sample` returns the output of Algorithm 1.
+
+    Attributes
+    ----------
+    base : Distribution
+        The distributions before recalibration.
+    scores : ScoresOfRows
+        The distributions of the scores Z_j.
+    """
+
+    base: Distribution
+    scores: ScoresOfRows
+
+    def __init__(self, base: Distribution, scores: ScoresOfRows) -> None:
+        self._store(base=base, scores=scores)
+        # atoms of the base stay atoms
+        self._store(is_continuous=scores.is_continuous and base.is_continuous)
+        self._store(has_density=scores.has_density and base.has_density)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.base)
+
+    @property
+    def _values_per_row(self) -> int:
+        return self.base._values_per_row
+
+    def _rows(self, rows: IntArray) -> Self:
+        return type(self)(self.base[rows], self.scores.take(rows))
+
+    def gather(self, statistic: Statistic, of_base: OfBase, **plan: Any) -> Answers:
+        """Compute a statistic of every row in chunks; see :meth:`ScoresOfRows.gather`. For scores and the like."""
+        return self.scores.gather(self.base, statistic, of_base, **plan)
+
+    # ---- a family's part of the bargain -----------------------------------------------------------------------------
+
+    def mean(self) -> FloatArray:
+        """Return the mean of every row, shape (n,)."""
+        return self._moments[0].copy()
+
+    def var(self) -> FloatArray:
+        """Return the variance of every row, shape (n,)."""
+        return self._moments[1].copy()
+
+    @cached_property
+    def _moments(self) -> Answers:
+        return self.gather(
+            lambda law, base, rows: law.moments(base), lambda base, rows: (base.mean(), base.var()), table=True
+        )
+
+    def _ppf(self, p: FloatArray) -> FloatArray:
+        return self._ask(
+            lambda law, base, rows: (law.quantiles(base, p[rows]),), lambda base, rows: (base._ppf(p[rows]),), p
+        )[0]
+
+    def _from_z(self, z: FloatArray) -> FloatArray:
+        z = np.broadcast_to(z, (len(self), z.shape[1]))
+        return self._ask(
+            lambda law, base, rows: (law.values(base, z[rows]),), lambda base, rows: (base._from_z(z[rows]),), z
+        )[0]
+
+    def _logcdf(self, y: FloatArray) -> FloatArray:
+        return self._log_tails(y)[0]
+
+    def _logsf(self, y: FloatArray) -> FloatArray:
+        return self._log_tails(y)[1]
+
+    def _log_tails(self, y: FloatArray) -> Answers:
+        return self._ask(
+            lambda law, base, rows: law.log_tails(base, y[rows]),
+            lambda base, rows: (base._logcdf(y[rows]), base._logsf(y[rows])),
+            y,
+        )
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        return self._ask(
+            lambda law, base, rows: (law.finite_scores(base, y[rows]),), lambda base, rows: (base._z(y[rows]),), y
+        )[0]
+
+    def _unbounded_z(self, y: FloatArray) -> FloatArray:
+        return z_from_log_tails(*self._log_tails(y))
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return self._ask(
+            lambda law, base, rows: (law.log_density(base, y[rows]),), lambda base, rows: (base._logpdf(y[rows]),), y
+        )[0]
+
+    def _ask(self, statistic: Statistic, of_base: OfBase, values: FloatArray) -> Answers:
+        return self.gather(statistic, of_base, columns=values.shape[1])
+
+    def _cdf_left(self, y: FloatArray) -> FloatArray:
+        # rows left to a base distribution with atoms have its atoms, whatever the rule
+        below = y if self.is_continuous and self.base.is_continuous else np.nextafter(y, -np.inf)
+        return self._cdf(below)
+
+    def _resolution(self) -> FloatArray:
+        if self.is_continuous:
+            return np.zeros(len(self))
+        size = self.effective_size
+        known = size > 0
+        return np.where(known, 1 / np.where(known, size, 1.0), self.base._resolution())
+
+    def sample(self, size: int, rng: Seed = None) -> FloatArray:
+        """Draw ``size`` values from every row; of weighted samples by their weights."""
+        size = check_count(size, "size")
+        return self._ppf(np.random.default_rng(rng).uniform(size=(len(self), size)))
+
+    # ---- what is known of the rows ----------------------------------------------------------------------------------
+
+    @cached_property
+    def effective_size(self) -> FloatArray:
+        """The number of equally weighted points that would carry as much information: 1 / Σ w², shape (n,).
+
+        It is 0 where the base distribution was left as it was, and NaN where a recalibrator counts no points.
+        """
+        return self._describe[0]
+
+    @cached_property
+    def radius(self) -> FloatArray:
+        """The distance u at which the weights vanish, shape (n,): to the k-th neighbour, or the radius asked for.
+
+        It is infinite where all rows are recalibrated alike.
+        """
+        return self._describe[1]
+
+    @cached_property
+    def _describe(self) -> tuple[FloatArray, FloatArray]:
+        size, radius = np.broadcast_to(self.scores.effective_size(len(self)), len(self)), np.full(len(self), np.inf)
+        if isinstance(self.scores, LocalScores):
+            size, radius = self.scores.visit(self.base, lambda near, base, rows: describe(near))
+        for values in (size, radius):
+            values.flags.writeable = False
+        return size, radius
+
+    def reliability(self, false_alarm: float = 0.01) -> Reliability:
+        """Tell how far each row can be trusted, by how near it is to calibration points.
+
+        A row is flagged as out of distribution by a conformal test: its distance to the k-th neighbour is ranked among
+        the distances of calibration points to their k-th neighbour among the others; for a fixed radius the number of
+        neighbours takes the place of the distance.
+
+        Parameters
+        ----------
+        false_alarm : float
+            The share of rows from the distribution of the calibration set that may be flagged. A rate below
+            1 / (n_cal + 1) flags nothing: so small a set cannot tell.
+
+        Returns
+        -------
+        Reliability
+            A table of ``effective_size``, ``radius``, ``isolation``, ``p_value`` and ``out_of_distribution``. For
+            global recalibration, which does not look where rows are, the last three are NaN, NaN and False.
+
+        Notes
+        -----
+        Of more than 10,000 calibration points, 10,000 drawn at random stand for all.
+
+        References
+        ----------
+        S. Bates, E. Candès, L. Lei, Y. Romano and M. Sesia, *Testing for outliers with conformal p-values*, Annals of
+        Statistics 51 (2023), doi:10.1214/22-AOS2244.
+
+        Examples
+        --------
+        >>> import numpy as np, nearcal as nc
+        >>> x = np.random.default_rng(1).normal(size=(500, 2))
+        >>> rc = nc.LocalRecalibrator(k=50).fit(nc.Normal(np.zeros(500), 1.0), x[:, 0], x)
+        >>> out = rc.recalibrate(nc.Normal(np.zeros(2), 1.0), [[0.0, 0.0], [9.0, 9.0]])
+        >>> out.reliability()["out_of_distribution"]
+        array([False,  True])
+        """
+        check_false_alarm(false_alarm)
+        scores = self.scores
+        if not isinstance(scores, LocalScores):
+            return unknown_reliability(self.effective_size, self.radius, false_alarm)
+
+        def isolation(near: Neighborhoods, base: Distribution, rows: Rows) -> Answers:
+            return (scores.neighborhood.isolation(near, scores.index, scores.points[rows]),)
+
+        own = scores.own_isolation.sorted(scores.neighborhood, scores.workers.silent())
+        return judge(self.effective_size, self.radius, scores.visit(self.base, isolation)[0], own, false_alarm)
+
+    def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
+        """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.
+
+        Parameters
+        ----------
+        coverage : float
+            Coverage of the central interval (lower, upper).
+        p : array_like of shape (q,)
+            Further quantile levels, returned as ``quantiles`` of shape (n, q).
+        y : array_like, optional
+            Responses, (n,) or (n, q), whose probabilities P(Y <= y) are returned as ``cdf`` of shape (n, q); without
+            them it has no columns.
+
+        Returns
+        -------
+        Summary
+            mean, std, lower, upper, quantiles, cdf, effective_size, radius.
+        """
+        further = np.atleast_1d(as_levels(p))
+        if further.ndim > 1:
+            raise InvalidInputError(f"p must be a scalar or have shape (q,), got {further.shape}")
+        levels = np.concatenate([interval_levels(coverage), further])
+        at = np.empty((len(self), 0)) if y is None else self._evaluate(np.array, y, "y").reshape(len(self), -1)
+
+        def of_rows(law: ScoreLaw, base: Distribution, rows: Rows) -> Answers:
+            mean, var = law.moments(base)
+            quantiles = law.quantiles(base, np.tile(levels, (len(base), 1)))
+            return mean, var, quantiles, np.exp(law.log_tails(base, at[rows])[0]) if at.shape[1] else at[rows]
+
+        def of_base(base: Distribution, rows: Rows) -> Answers:
+            return base.mean(), base.var(), base.ppf(levels), np.exp(base._logcdf(at[rows]))
+
+        columns = max(len(levels), at.shape[1])
+        if isinstance(self.scores, LocalScores):
+            mean, var, quantiles, cdf, size, radius = self.scores.gather_described(
+                self.base, of_rows, of_base, columns=columns
+            )
+        else:
+            mean, var, quantiles, cdf = self.gather(of_rows, of_base, columns=columns, table=True, keep=False)
+            size, radius = self._describe
+        std = np.sqrt(var)
+        return Summary(mean, std, quantiles[:, 0], quantiles[:, 1], quantiles[:, 2:], cdf, size, radius)
+
+    # ---- Algorithm 1 ------------------------------------------------------------------------------------------------
+
+    def neighbors(self, rows: Any) -> Neighbors:
+        """Return the calibration points that speak for some rows.
+
+        Parameters
+        ----------
+        rows : int, slice, mask or index array
+
+        Returns
+        -------
+        Neighbors
+            ``indices``, ``distances`` and ``weights``, each of shape (number of rows, most neighbours), nearest first.
+            Short rows are padded with index -1, distance inf and weight 0.
+        """
+        return self[rows]._neighbors_and_scores()[0]
+
+    def weighted_sample(self, rows: Any) -> WeightedSample:
+        """Return the output of Algorithm 1 for some rows: sample values and their weights.
+
+        Parameters
+        ----------
+        rows : int, slice, mask or index array
+
+        Returns
+        -------
+        WeightedSample
+            ``values`` and ``weights``, each of shape (number of rows, most neighbours), in the order of
+            :meth:`neighbors`. Short rows are padded with weight 0. A row left to its base distribution is given by
+            equally weighted quantiles of it.
+        """
+        chosen = self[rows]
+        (_, _, weights), scores = chosen._neighbors_and_scores()
+        untouched = weights.sum(axis=1) == 0
+        if untouched.any():
+            scores, weights = _describe_untouched(scores, weights, untouched)
+        return WeightedSample(chosen.base._from_z(scores), weights)
+
+    def _neighbors_and_scores(self) -> tuple[Neighbors, FloatArray]:
+        """Return the neighbours of all rows, nearest first, and their scores."""
+        scores = self.scores
+        if not isinstance(scores, LocalScores):
+            raise InvalidInputError(
+                "neighbours must come from local recalibration, got a recalibrator that treats all rows alike or by a "
+                "function; ask for ppf, cdf or sample instead"
+            )
+        near = scores.find(slice(0, len(self)))
+        missing = near.which < 0
+        indices = near.padded(near.indices, -1)[near.which]
+        distances = near.padded(near.distances, np.inf)[near.which]
+        weights = near.padded(near.weights, 0.0)[near.which]
+        own = scores.calibration.z[near.indices] if near.scores is None else near.scores
+        z = near.padded(own, 0.0)[near.which]
+        indices[missing], distances[missing], weights[missing], z[missing] = -1, np.inf, 0.0, 0.0
+        order = np.lexsort((indices, distances))
+        nearest_first = [np.take_along_axis(table, order, axis=1) for table in (indices, distances, weights, z)]
+        return Neighbors(*nearest_first[:3]), nearest_first[3]
+
+
+def _describe_untouched(
+    scores: FloatArray, weights: FloatArray, untouched: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """Fill the rows without neighbours with equally weighted scores of the base distribution."""
+    width = max(scores.shape[1], _UNTOUCHED_QUANTILES)
+    missing = ((0, 0), (0, width - scores.shape[1]))
+    scores, weights = np.pad(scores, missing), np.pad(weights, missing)
+    scores[untouched] = ndtri((np.arange(width) + 0.5) / width)
+    weights[untouched] = 1 / width
+    return scores, weights

@@ -1,0 +1,74 @@
+"""scipy's k-d tree: any Minkowski metric, and the cosine distance."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from nearcal._arrays import FloatArray
+from nearcal._saved import require, saved_array
+from nearcal.space.search import Metric, Neighbors, equal_rows
+
+_MINKOWSKI_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf, "cosine": 2.0}
+
+
+class KDTreeIndex:
+    """scipy's ``cKDTree``; the cosine distance 1 - cos is searched as Euclidean distance on the unit sphere."""
+
+    def __init__(self, points: FloatArray, metric: Metric = "euclidean") -> None:
+        self.metric = metric
+        self._plant(self._place(points))
+
+    def _plant(self, placed: FloatArray) -> None:
+        from scipy.spatial import cKDTree
+
+        self.shape = placed.shape[0], placed.shape[1]
+        self._power = _MINKOWSKI_POWER[self.metric]
+        self._tree = cKDTree(placed)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"metric": self.metric, "placed": np.asarray(self._tree.data)}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        """Build the tree again: scipy has no other way, and it is the same tree."""
+        index = cls.__new__(cls)
+        index.metric = saved["metric"]
+        placed = saved_array(saved, "placed", np.float64, (None, None))
+        require(np.isfinite(placed).all(), "placed must be finite")
+        index._plant(placed)
+        return index
+
+    def order(self, points: FloatArray) -> None:
+        """Return None: this search gains nothing from an order of its queries."""
+
+    def nearest(self, points: FloatArray, k: int, eps: float) -> Neighbors:
+        """Return the k nearest points of each query."""
+        # a list of ranks keeps the neighbour axis for k = 1
+        queries = self._place(points)
+        found = self._tree.query(queries, k=range(1, k + 1), eps=eps, p=self._power)
+        distances, indices = (np.reshape(table, (len(points), k)) for table in found)
+        distances = self._from_tree(distances)
+        indptr = equal_rows(len(points), k)
+        return Neighbors(indptr, indices.ravel().astype(np.int32), distances.ravel(), distances.max(axis=1))
+
+    def within(self, points: FloatArray, radius: float) -> Neighbors:
+        """Return all points at distance <= radius of each query."""
+        from scipy.spatial import cKDTree
+
+        reach = np.sqrt(2 * radius) if self.metric == "cosine" else radius
+        queries = cKDTree(self._place(points))
+        pairs = queries.sparse_distance_matrix(self._tree, reach, p=self._power, output_type="ndarray")
+        order = np.lexsort((pairs["j"], pairs["i"]))
+        counts = np.bincount(pairs["i"], minlength=len(points))
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        indices, distances = pairs["j"][order].astype(np.int32), self._from_tree(pairs["v"][order])
+        return Neighbors(indptr, indices, distances, np.full(len(points), radius))
+
+    def _place(self, points: FloatArray) -> FloatArray:
+        if self.metric != "cosine":
+            return points
+        return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+    def _from_tree(self, distances: FloatArray) -> FloatArray:
+        return distances**2 / 2 if self.metric == "cosine" else distances

@@ -1,0 +1,121 @@
+"""A calibration space made ready: scaled, searchable, and seen as if each point were new."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.fft import dct
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._cached import cached_property
+from nearcal.space.scaling import Scaling, SpaceMap, principal_axes
+from nearcal.space.search import Metric, NeighborIndex, Search, build_index, check_points, choose_search
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class View:
+    """All calibration points in a scaled space, and those of them that are looked up there: rows, and where they are."""
+
+    points: FloatArray
+    index: NeighborIndex
+    rows: IntArray
+    queries: FloatArray
+
+    @cached_property
+    def leading_axes(self) -> FloatArray:
+        """Axes of the points as columns, widest first; in a whitened space, where none is wider, even mixtures of all.
+
+        Wide spaces make this costly, and every number of neighbours asks for it: it is computed once.
+        """
+        axes, deviation = principal_axes(self.points - self.points.mean(axis=0))
+        is_white = deviation.min() > (1 - 1e-6) * deviation.max()
+        return dct(np.eye(len(axes)), axis=0, norm="ortho") if is_white else axes
+
+
+class CalibrationSpace:
+    """Calibration points in one scaled space; everything is built when it is first asked for, and once.
+
+    Parameters
+    ----------
+    space : ndarray of shape (n, d)
+        Positions as they were given.
+    z : ndarray of shape (n,)
+        Normal scores, which scaling by relevance looks at.
+    scaling : Scaling
+    metric, search : str
+    k : int
+        The number of neighbours that will be asked for, and ``eps``: the structure for the search is chosen for them.
+    """
+
+    def __init__(
+        self,
+        space: FloatArray,
+        z: FloatArray,
+        scaling: Scaling,
+        k: int,
+        *,
+        metric: Metric = "euclidean",
+        search: Search = "auto",
+        eps: float = 0.0,
+    ) -> None:
+        self.space, self.z, self.scaling = space, z, scaling
+        self.k, self.metric, self.search, self.eps = k, metric, search, eps
+
+    @cached_property
+    def map(self) -> SpaceMap:
+        """The scaling, learnt from all points."""
+        return self.scaling.learn(self.space, self.z)
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """The scaled points."""
+        points = self.map(self.space)
+        check_points(points, self.metric, "space_cal")
+        return points
+
+    @cached_property
+    def index(self) -> NeighborIndex:
+        """The search structure."""
+        return self._build(self.points)
+
+    @cached_property
+    def whole(self) -> View:
+        """All points in the space that was learnt from all of them."""
+        return View(self.points, self.index, np.arange(len(self.points)), self.points)
+
+    @cached_property
+    def views(self) -> list[View]:
+        """Views of the space in which no point was learnt from; one, where scaling does not look at scores.
+
+        A space stretched by relevance suits the scores that it was learnt from better than any others. So there are
+        five of them, each learnt without a fifth of the points, which is looked up in that one.
+        """
+        n = len(self.z)
+        if self.scaling.name != "relevance" or n < 2 * _FOLDS:
+            return [self.whole]
+        fold = np.random.default_rng(0).permutation(n) % _FOLDS
+        return [self._view_without(fold == number) for number in range(_FOLDS)]
+
+    def _view_without(self, left_out: IntArray) -> View:
+        others = ~left_out
+        points = self.scaling.learn(self.space[others], self.z[others])(self.space)
+        rows = np.flatnonzero(left_out)
+        return View(points, self._build(points), rows, points[rows])
+
+    def _build(self, points: FloatArray) -> NeighborIndex:
+        return build_index(points, self.metric, self.search, self.k, self.eps)
+
+    def for_neighbors(self, k: int) -> "CalibrationSpace":
+        """Return the same space for another number of neighbours; what is built stays, if it suits them as well."""
+        n, d = self.points.shape
+        is_chosen = self.search == "auto" and self.metric == "euclidean"
+        if not is_chosen or choose_search(n, d, self.k, self.eps) == choose_search(n, d, k, self.eps):
+            return self
+        other = CalibrationSpace(
+            self.space, self.z, self.scaling, k, metric=self.metric, search=self.search, eps=self.eps
+        )
+        vars(other).update(map=self.map, points=self.points)
+        if "views" in vars(self) and len(self.views) > 1:
+            vars(other)["views"] = [replace(view, index=other._build(view.points)) for view in self.views]
+        return other

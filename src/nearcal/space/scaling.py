@@ -1,0 +1,145 @@
+"""Scaling of the space before distances are taken: none, standard deviations, whitening, relevance; components."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray, check_choice, check_count
+from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal.space._relevance import learn_relevance
+
+ScalingName = Literal["none", "standard", "whiten", "relevance"]
+SCALINGS: tuple[ScalingName, ...] = get_args(ScalingName)
+
+_LARGEST = 1e150  # squared distances must not overflow
+_ROUNDINGS = 10  # a unit of a network is a sum, with more than one rounding in it
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How to scale a space before distances are taken.
+
+    Parameters
+    ----------
+    name : {"none", "standard", "whiten", "relevance"}
+        "none" leaves the space as it is. "standard" divides every column by its standard deviation; a constant column
+        is left as it is. "whiten" rotates to principal components and divides each by its standard deviation
+        (Mahalanobis distance); directions in which the calibration set does not vary are dropped, and those in which
+        nothing varies but the rounding of float32, where columns hold such numbers. "relevance" multiplies
+        standardised columns by the square root of what each tells about the errors of the model, which trees learn
+        from the scores; a column that tells nothing is left out. It cannot help where all columns matter alike, and with
+        a hundred calibration points or fewer it may leave out a column that matters.
+    components : int, optional
+        Keep that many principal components of the scaled space, the widest; of a whitened space, whose directions are
+        all equally wide, those that were widest before. Asked for more than there are, it keeps all.
+    """
+
+    name: ScalingName
+    components: int | None = None
+
+    @classmethod
+    def of(cls, scaling: "Scaling | str") -> "Scaling":
+        """Return a scaling, validated, given one or its name."""
+        scaling = scaling if isinstance(scaling, Scaling) else cls(scaling)  # type: ignore[arg-type]
+        check_choice(scaling.name, SCALINGS, "scaling")
+        if scaling.components is not None:
+            check_count(scaling.components, "components")
+        return scaling
+
+    def learn(self, space: FloatArray, z: FloatArray | None = None) -> "SpaceMap":
+        """Learn the map from calibration positions of shape (n, d) and, for relevance, their normal scores."""
+        _require_moderate(space, "space_cal")
+        center = space.mean(axis=0)
+        matrix: FloatArray | None = None
+        if self.name == "standard":
+            matrix = _inverse_deviation(space)
+        elif self.name == "whiten":
+            matrix = _whitening(space, center)[:, : self.components]
+        elif self.name == "relevance":
+            if z is None:
+                raise InvalidParameterError(
+                    'scaling="relevance" is learnt from the scores of a calibration set, which recalibration has and '
+                    'this function has not; use scaling="standard"'
+                )
+            matrix = _relevant(space, center, z)
+        if self.components is not None and self.name != "whiten":
+            units = np.ones(space.shape[1]) if matrix is None else matrix
+            matrix = units[:, np.newaxis] * principal_axes((space - center) * units)[0][:, : self.components]
+        return SpaceMap(center, matrix, "space_new")
+
+
+@dataclass(frozen=True)
+class SpaceMap:
+    """The affine map x -> (x - center) @ matrix learnt from the calibration space."""
+
+    center: FloatArray
+    matrix: FloatArray | None
+    name: str
+
+    def __call__(self, space: FloatArray) -> FloatArray:
+        """Map positions of shape (n, d) into the space where distances are taken."""
+        _require_moderate(space, self.name)
+        if self.matrix is None:
+            return space
+        moved = space - self.center
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+            # einsum, not BLAS: a row's result must not depend on the rows beside it
+            scaled = np.einsum("nd,d->nd" if self.matrix.ndim == 1 else "nd,de->ne", moved, self.matrix)
+        _require_moderate(scaled, f"{self.name} after scaling")
+        return np.ascontiguousarray(scaled)
+
+
+def _relevant(space: FloatArray, center: FloatArray, z: FloatArray) -> FloatArray:
+    units = _inverse_deviation(space)
+    return units * np.sqrt(learn_relevance((space - center) * units, z))
+
+
+def _inverse_deviation(space: FloatArray) -> FloatArray:
+    return 1 / np.where(is_constant(space), 1.0, space.std(axis=0))
+
+
+def is_constant(space: FloatArray) -> NDArray[np.bool_]:
+    """Tell which columns do not vary."""
+    # the rounding of the mean gives a constant column a tiny deviation
+    return space.std(axis=0) <= 1e-14 * np.abs(space).max(axis=0)
+
+
+def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
+    moved = np.where(is_constant(space), 0.0, space - center)
+    units = _inverse_deviation(moved)  # first to common units, so that small columns are not taken for rounding
+    axes, deviation = principal_axes(moved * units)
+    noise = np.sqrt(np.square(_rounding(space) * units) @ np.square(axes))
+    kept = deviation > noise + deviation.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
+    if not kept.any():
+        raise InvalidInputError(
+            'space_cal must vary in at least one direction for scaling="whiten", got identical rows; use scaling="none"'
+        )
+    return units[:, np.newaxis] * axes[:, kept] / deviation[kept]
+
+
+def _rounding(space: FloatArray) -> FloatArray:
+    """Return how far rounding may have moved the numbers of each column."""
+    with np.errstate(over="ignore"):
+        is_single = (space.astype(np.float32) == space).all(axis=0)
+    unit = np.where(is_single, np.finfo(np.float32).eps, np.finfo(np.float64).eps)
+    return _ROUNDINGS * unit * np.abs(space).max(axis=0)
+
+
+def principal_axes(moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the principal axes of centred positions as columns, widest first, and the deviation along each."""
+    # of the triangular factor: the same axes, without the n left singular vectors, which nobody asks for
+    _, singular, rows = np.linalg.svd(np.linalg.qr(moved, mode="r"), full_matrices=False)
+    largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, np.newaxis], axis=1)
+    # an axis has no sign of its own: its largest entry shall be positive
+    return (rows * np.where(largest < 0, -1.0, 1.0)).T, singular / np.sqrt(len(moved))
+
+
+def _require_moderate(space: FloatArray, name: str) -> None:
+    largest = np.abs(space).max()
+    if not largest <= _LARGEST:  # NaN too
+        raise InvalidInputError(
+            f"{name} must hold numbers of magnitude below {_LARGEST:g}, since distances are squared, got {largest:g}; "
+            "rescale it"
+        )

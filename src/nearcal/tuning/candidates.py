@@ -1,0 +1,79 @@
+"""What can be chosen: a space, how to measure distance in it, how many neighbours to ask and how to weigh them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from nearcal.recalibration import LocalLinear, LocalRecalibrator, Polish, QuantileRule, Shrinkage, Smoothing, Workers
+from nearcal.recalibration.corrections import Correction
+from nearcal.space import Scaling, ScalingName
+
+Kind = Literal["none", "global", "local"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to recalibrate: not at all, globally, or locally with all that local recalibration asks for.
+
+    Attributes
+    ----------
+    kind : {"none", "global", "local"}
+    space, scaling, components, k, smoothing, linear, shrinkage
+        Of local recalibration; None or False otherwise. ``components`` is None where all directions count; ``linear``
+        and ``shrinkage`` tell whether there is such a correction.
+    """
+
+    kind: Kind
+    space: str | None = None
+    scaling: ScalingName | None = None
+    components: int | None = None
+    k: int | None = None
+    smoothing: Smoothing | None = None
+    linear: bool = False
+    shrinkage: bool = False
+
+    @property
+    def place(self) -> tuple[str, Scaling]:
+        """The space of a local candidate and its scaling: one neighbour search serves all that share them."""
+        assert self.space is not None
+        assert self.scaling is not None
+        return self.space, Scaling(self.scaling, self.components)
+
+    @property
+    def corrections(self) -> tuple[Correction, ...]:
+        """The corrections of neighbours' scores."""
+        return (LocalLinear(),) * self.linear + (Shrinkage(),) * self.shrinkage
+
+    def local_recalibrator(self, quantile_rule: QuantileRule, polish: bool, workers: Workers) -> LocalRecalibrator:
+        """Return the recalibrator of a local candidate, not fitted."""
+        assert self.smoothing is not None
+        assert self.scaling is not None
+        return LocalRecalibrator(
+            self.k,
+            smoothing=self.smoothing,
+            scaling=self.scaling if self.components is None else Scaling(self.scaling, self.components),
+            quantile_rule=quantile_rule,
+            corrections=self.corrections + (Polish(),) * polish,
+            workers=workers,
+        )
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """Return the candidate of a row of a table of candidates."""
+        words = {name: row[name] or None for name in ("space", "scaling", "smoothing")}
+        numbers = {name: None if np.isnan(row[name]) else int(row[name]) for name in ("components", "k")}
+        return cls(row["kind"], **words, **numbers, linear=bool(row["linear"]), shrinkage=bool(row["shrinkage"]))
+
+    def __str__(self) -> str:
+        if self.kind == "none":
+            return "no recalibration"
+        if self.kind == "global":
+            return "global recalibration"
+        components = "" if self.components is None else f", {self.components} components"
+        corrections = ", local-linear" * self.linear + ", shrinkage" * self.shrinkage
+        return (
+            f"space {self.space!r}, k={self.k}, smoothing {self.smoothing!r}, scaling {self.scaling!r}"
+            f"{components}{corrections}"
+        )

@@ -1,0 +1,80 @@
+"""Choosing among scored candidates: the best, or the simplest that is not clearly worse."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from nearcal._arrays import FloatArray
+from nearcal.tuning.candidates import Candidate
+
+Rule = Literal["best", "one-standard-error", "two-standard-errors"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+_NEGLIGIBLE = 2e-3  # of the best score: not worth a less simple choice, however certain
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Mean scores of candidates with standard errors, and differences from the best, row by row."""
+
+    mean: FloatArray
+    std_error: FloatArray
+    difference: FloatArray
+    difference_std_error: FloatArray
+
+    @property
+    def best(self) -> int:
+        """The place of the smallest mean, the first of equals."""
+        return _first_best(self.mean)
+
+    @classmethod
+    def of(cls, scores: FloatArray) -> "Comparison":
+        """Compare scores of shape (candidates, n)."""
+        mean = scores.mean(axis=1)
+        best = _first_best(mean)
+        paired = [_mean_and_error(own - scores[best]) for own in scores]
+        difference, difference_error = np.array(paired).T
+        return cls(mean, np.array([_mean_and_error(own)[1] for own in scores]), difference, difference_error)
+
+
+def standing(mean: float) -> float:
+    """Return what a mean score is ranked by: spaces that differ by rounding alone, as copies do, rank as equals."""
+    return float(f"{mean:.9e}")
+
+
+def _first_best(means: FloatArray) -> int:
+    return int(np.argmin([standing(mean) for mean in means]))
+
+
+def _mean_and_error(values: FloatArray) -> tuple[float, float]:
+    """Return the mean and its standard error; infinite scores have none."""
+    mean = float(values.mean())
+    if not np.isfinite(mean):
+        return mean, np.nan
+    return mean, float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def choose(
+    candidates: Sequence[Candidate], comparison: Comparison, rule: Rule, is_calibrated: bool = True
+) -> tuple[int, int]:
+    """Return the place of the chosen candidate, and how many the rule takes for as good as the best.
+
+    A model that is not calibrated overall is not left alone, as far as there is another choice. Global recalibration
+    that scores worse than none is no choice.
+    """
+    errors = 2 if rule == "two-standard-errors" else 1
+    enough = np.fmax(errors * comparison.difference_std_error, _NEGLIGIBLE * comparison.mean[comparison.best])
+    within = np.flatnonzero(comparison.difference <= enough)
+    if rule == "best":
+        return comparison.best, len(within)
+    untouched = min(comparison.mean[place] for place, one in enumerate(candidates) if one.kind == "none")
+    eligible = [p for p in within.tolist() if candidates[p].kind != "global" or comparison.mean[p] < untouched]
+    # by how much is left to the data: nothing, one correction for all, one for each neighbourhood
+    kinds = ["none", "global", "local"] if is_calibrated else ["global", "local", "none"]
+
+    def rank(place: int) -> tuple[int, float, int]:
+        return kinds.index(candidates[place].kind), standing(comparison.mean[place]), place
+
+    return min(eligible, key=rank), len(within)

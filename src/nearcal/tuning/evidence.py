@@ -1,0 +1,116 @@
+"""What tuning found: all candidates with their scores, what each step brought, the choice, and the reason for it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearcal._table import Table, format_number
+from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
+from nearcal.tuning.candidates import Candidate
+from nearcal.tuning.choice import Comparison
+
+_SHOWN = 10
+_SCORES = ("crps", "std_error", "difference", "difference_std_error")
+_STEPS: dict[str, Callable[[Candidate], bool]] = {
+    "local, with relevance": lambda candidate: candidate.scaling == "relevance",
+    "local, with local-linear": lambda candidate: candidate.linear,
+    "local, with shrinkage": lambda candidate: candidate.shrinkage,
+}
+_KINDS: dict[str, Callable[[Candidate], bool]] = {
+    "no recalibration": lambda candidate: candidate.kind == "none",
+    "global recalibration": lambda candidate: candidate.kind == "global",
+    "local, plain": lambda candidate: (
+        candidate.kind == "local" and not any(adds(candidate) for adds in _STEPS.values())
+    ),
+    **_STEPS,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning:
+    """What :func:`nearcal.tune` returns; print it to see the best candidates and the choice.
+
+    Attributes
+    ----------
+    table : Table
+        One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``,
+        ``linear``, ``shrinkage``, the mean leave-one-out ``crps`` with its ``std_error``, the ``difference`` from
+        the best candidate with the ``difference_std_error`` of the paired differences, and whether it was ``chosen``.
+    chosen : Candidate
+        The choice.
+    reason : str
+        Why, in a sentence.
+    recalibrator : LocalRecalibrator, GlobalRecalibrator or IdentityRecalibrator
+        The recalibrator of the choice, fitted; its ``recalibrate`` takes positions in the space ``chosen.space``.
+    """
+
+    table: Table
+    chosen: Candidate
+    reason: str
+    recalibrator: IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator
+
+    @property
+    def evidence(self) -> Table:
+        """What each step brings, one row a ``kind`` of candidates: none, global, plain local, and local with each step.
+
+        Of every kind the number ``tried``, the scores of the best as in ``table``, whether the choice is ``chosen``
+        from it, and which the ``best`` is. A candidate with several steps is of several kinds.
+        """
+        rows = list(self.table)
+        candidates = [Candidate.of_row(row) for row in rows]
+        columns: dict[str, list[Any]] = {name: [] for name in ("kind", "tried", *_SCORES, "chosen", "best")}
+        for kind, belongs in _KINDS.items():
+            own = [place for place, candidate in enumerate(candidates) if belongs(candidate)]
+            if not own:
+                continue
+            best = min(own, key=lambda place: rows[place]["crps"])
+            columns["kind"].append(kind)
+            columns["tried"].append(len(own))
+            for name in _SCORES:
+                columns[name].append(rows[best][name])
+            columns["chosen"].append(any(rows[place]["chosen"] for place in own))
+            columns["best"].append(str(candidates[best]))
+        return Table(columns)
+
+    def __str__(self) -> str:
+        order = np.argsort(self.table["crps"], kind="stable")[:_SHOWN]
+        best = Table({name: column[order] for name, column in self.table.columns.items()})
+        return f"Tuning: the best {len(best)} of {len(self.table)} candidates\n{best}\n{self.reason}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def tabulate(candidates: Sequence[Candidate], comparison: Comparison, place: int) -> Table:
+    """Return the table of all candidates, of which the one at ``place`` was chosen."""
+    columns: dict[str, Any] = {
+        name: [getattr(candidate, name) or "" for candidate in candidates] for name in ("kind", "space", "scaling")
+    }
+    for name in ("components", "k"):
+        columns[name] = [getattr(candidate, name) or np.nan for candidate in candidates]
+    columns["smoothing"] = [candidate.smoothing or "" for candidate in candidates]
+    for name in ("linear", "shrinkage"):
+        columns[name] = [getattr(candidate, name) for candidate in candidates]
+    columns["crps"] = comparison.mean
+    columns["std_error"] = comparison.std_error
+    columns["difference"] = comparison.difference
+    columns["difference_std_error"] = comparison.difference_std_error
+    columns["chosen"] = np.arange(len(candidates)) == place
+    return Table(columns)
+
+
+def explain(candidates: Sequence[Candidate], comparison: Comparison, place: int, within: int) -> str:
+    """Say why the candidate at ``place`` was chosen, one of ``within`` that are as good as the best."""
+    chosen, best = candidates[place], candidates[comparison.best]
+    score = f"leave-one-out CRPS {format_number(comparison.mean[place])}"
+    if chosen.kind != "none":
+        untouched = comparison.mean[[candidate.kind for candidate in candidates].index("none")]
+        score += f" against {format_number(untouched)} without recalibration"
+    if place == comparison.best:
+        return f"Chose {chosen}: the best of {len(candidates)} candidates, {score}."
+    return (
+        f"Chose {chosen}: the simplest of the {within} candidates as good as the best within its error ({best}, CRPS "
+        f"{format_number(comparison.mean[comparison.best])}); {score}."
+    )

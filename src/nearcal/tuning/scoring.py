@@ -1,0 +1,259 @@
+"""Leave-one-out CRPS of every candidate at every calibration row."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal.distributions import Distribution
+from nearcal.distributions.quantile_series import QuantileSeries, quantile_values
+from nearcal.recalibration import LEAST_NEIGHBORS, Smoothing, Workers
+from nearcal.recalibration.leave_one_out import LeaveOneOut, find_others
+from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
+from nearcal.recalibration.score_laws import CalibrationScores, Steps
+from nearcal.scores import sorted_sample_crps
+from nearcal.space import CalibrationSpace, Scaling
+from nearcal.tuning.candidates import Candidate
+from nearcal.tuning.choice import standing
+
+Scores = dict[Candidate, FloatArray]
+Places = Mapping[tuple[str, Scaling], CalibrationSpace]
+
+_MOST_COSTLY = 50  # quantiles that stand for a corrected sample, where each takes a search
+_MOST_GLOBAL = 2000  # scores that stand for all others, where quantiles differ in shape from row to row
+_LINEAR_SPACES = 3  # in which local-linear corrections are tried
+_FINALISTS = 3  # of them, scored on all rows
+_HEAT_ROWS = 1000  # on which they qualify
+_SHRUNK = 2  # best local candidates that are tried with shrinkage
+
+
+class Scorer:
+    """A calibration set whose rows are recalibrated by one another.
+
+    Parameters
+    ----------
+    dist : Distribution
+        Predictive distributions of n calibration rows.
+    y : ndarray of shape (n,)
+        Responses.
+    calibration : CalibrationScores
+        Their normal scores.
+    places : mapping
+        The spaces of local candidates, by name and scaling.
+    workers : Workers
+    """
+
+    def __init__(
+        self, dist: Distribution, y: FloatArray, calibration: CalibrationScores, places: Places, workers: Workers
+    ) -> None:
+        self.dist, self.y, self.calibration, self.places, self.workers = dist, y, calibration, places, workers
+        self.by_score = np.argsort(calibration.ranks).astype(np.int32)
+        self.values_of = _values_of_rows(dist, y, calibration.z)
+
+    # ---- neighbourhoods as they are ---------------------------------------------------------------------------------
+
+    def score_plain(self, k: Sequence[int], smoothings: Sequence[Smoothing]) -> tuple[FloatArray, Scores]:
+        """Return the scores of global recalibration, (n,), and of local without corrections; ``k`` must decrease.
+
+        Neighbours are searched once a space, at the largest k; smaller neighbourhoods are parts of that one. Global
+        scores are exact for location-scale families, and for all where n is at most 2,001; beyond, 2,000 scores at
+        evenly spaced ranks stand for all.
+        """
+        n = len(self.y)
+        sizes = np.array(k, dtype=np.int64)
+        kinds = np.array([smoothing_code(smoothing) for smoothing in smoothings], dtype=np.int64)
+        local = np.empty((len(self.places), len(k), len(smoothings), n))
+        has_standard = self.dist._location_scale() is not None
+        everyone = self._standard_global() if has_standard else np.empty(n)
+        order = self._row_order()
+
+        def task(chunk: slice) -> None:
+            rows = order[chunk]
+            values = self.values_of(rows)
+            if not has_standard:
+                everyone[rows] = self._global(values, rows)
+            for place, space in enumerate(self.places.values()):
+                crps = _score_prefixes(values, *self._others(space, rows, k[0]), sizes, kinds)
+                local[place][:, :, rows] = np.moveaxis(crps, 0, -1)
+
+        pairs = 1 if has_standard else min(n, _MOST_GLOBAL)
+        chunks = self.workers.chunks(n, max(pairs, *k, self.dist._values_per_row))
+        self.workers.run(task, chunks, "tuning")
+        names = [
+            Candidate("local", space, scaling.name, scaling.components, size, smoothing)
+            for space, scaling in self.places
+            for size in k
+            for smoothing in smoothings
+        ]
+        return everyone, dict(zip(names, local.reshape(-1, n), strict=True))
+
+    def _row_order(self) -> IntArray:
+        """Return rows so that those looked up in one view follow each other: a search gains by many queries at once."""
+        most_views = max((space.views for space in self.places.values()), key=len, default=[])
+        return np.concatenate([view.rows for view in most_views]) if most_views else np.arange(len(self.y))
+
+    def _others(self, space: CalibrationSpace, rows: IntArray, k: int) -> tuple[NDArray[np.int32], FloatArray]:
+        """Return the k nearest other points of some rows, ordered by score, and their distances."""
+        from nearcal.kernels import leave_one_out
+
+        indices, distances = np.empty((len(rows), k), np.int32), np.empty((len(rows), k))
+        for view in space.views:
+            mine = np.flatnonzero(np.isin(rows, view.rows)) if len(space.views) > 1 else np.arange(len(rows))
+            if len(mine) == 0:
+                continue
+            own = rows[mine]
+            others = find_others(KNearest(k, 0.0, "uniform"), view.index, view.points[own], own)
+            near, far = np.empty((len(own), k), np.int32), np.empty((len(own), k))
+            leave_one_out.order_by_rank(
+                others.indices.reshape(len(own), -1),
+                others.distances.reshape(len(own), -1),
+                self.calibration.ranks,
+                near,
+                far,
+            )
+            indices[mine], distances[mine] = near, far
+        return indices, distances
+
+    # ---- everyone ---------------------------------------------------------------------------------------------------
+
+    def _standard_global(self) -> FloatArray:
+        values = self.values_of(np.arange(len(self.y)))
+        return values.unit * _equal_weights_crps(values.at(self.by_score), values.y, self.calibration.ranks)
+
+    def _global(self, values: "_RowValues", rows: IntArray) -> FloatArray:
+        n = len(self.y)
+        indices = self._everyone_else(rows)
+        sizes, uniform = np.array([indices.shape[1]]), np.array([smoothing_code("uniform")])
+        crps = _score_prefixes(values, indices, np.zeros(indices.shape), sizes, uniform)[:, 0, 0]
+        # without row i, F - 1{x >= y_i} is n / (n - 1) times what it is with it, since F_i⁻¹(Φ(z_i)) is y_i
+        return crps if n <= _MOST_GLOBAL + 1 else crps * (n / (n - 1)) ** 2
+
+    def _everyone_else(self, rows: IntArray) -> NDArray[np.int32]:
+        """Return all other points by increasing score, or points at evenly spaced ranks that stand for all."""
+        n = len(self.y)
+        if n <= _MOST_GLOBAL + 1:
+            others: IntArray = np.arange(n - 1)
+            return self.by_score[others + (others >= self.calibration.ranks[rows, np.newaxis])]
+        ranks = ((np.arange(_MOST_GLOBAL) + 0.5) * n / _MOST_GLOBAL).astype(np.intp)
+        return np.tile(self.by_score[ranks], (len(rows), 1))
+
+    # ---- corrections ------------------------------------------------------------------------------------------------
+
+    def score_linear(self, plain: Scores, k: Sequence[int]) -> Scores:
+        """Return the scores of candidates with local-linear correction, given those of the same without.
+
+        They take a sort for each row, so few are scored: in the three best spaces, each with its best smoothing and all
+        k that leave room for a slope. Where there are more than a thousand rows, the three that do best on a thousand
+        of them are scored on all.
+        """
+        leaders: dict[tuple[str, Scaling], Candidate] = {}
+        for candidate in sorted(plain, key=lambda candidate: standing(plain[candidate].mean())):
+            leaders.setdefault(candidate.place, candidate)
+        entrants = [
+            replace(leader, k=size, linear=True)
+            for leader in list(leaders.values())[:_LINEAR_SPACES]
+            for size in k
+            if size >= LEAST_NEIGHBORS
+        ]
+        n = len(self.y)
+        if n > _HEAT_ROWS and len(entrants) > _FINALISTS:
+            rows = np.sort(np.random.default_rng(0).permutation(n)[:_HEAT_ROWS])
+            heat = {entrant: self._score_corrected(entrant, rows)[rows].mean() for entrant in entrants}
+            entrants = sorted(heat, key=lambda entrant: standing(heat[entrant]))[:_FINALISTS]
+        return {entrant: self._score_corrected(entrant) for entrant in entrants}
+
+    def score_shrunk(self, local: Scores) -> Scores:
+        """Return the scores of the two best local candidates with shrinkage."""
+        best = sorted(local, key=lambda candidate: standing(local[candidate].mean()))[:_SHRUNK]
+        return {replace(one, shrinkage=True): self._score_corrected(replace(one, shrinkage=True)) for one in best}
+
+    def _score_corrected(self, candidate: Candidate, rows: IntArray | None = None) -> FloatArray:
+        """Return the scores of a local candidate with corrections, at some rows; the others get NaN."""
+        assert candidate.k is not None
+        assert candidate.smoothing is not None
+        space = self.places[candidate.place]
+        neighborhood = KNearest(candidate.k, 0.0, candidate.smoothing)
+        left_out = LeaveOneOut(self.calibration, lambda: space.views, neighborhood, "step", self.workers.silent())
+        for correction in candidate.corrections:
+            learnt = correction.learn(left_out, space.views[0])
+            left_out = left_out if learnt is None else left_out.corrected(learnt)
+
+        def score(steps: Steps, own: IntArray) -> FloatArray:
+            return sorted_sample_crps(*_corrected_sample(steps, self.dist[own]), self.y[own])
+
+        return left_out.gather(score, np.full(len(self.y), np.nan), rows)
+
+
+def _corrected_sample(steps: Steps, base: Distribution) -> tuple[FloatArray, FloatArray]:
+    """Return the weighted sample of every row, in increasing order.
+
+    Where quantiles take a search, quantiles at evenly spaced levels stand for a sample of more neighbours.
+    """
+    if base._quantiles_are_costly and int(steps.neighborhoods.lengths.max()) > _MOST_COSTLY:
+        levels = (np.arange(_MOST_COSTLY) + 0.5) / _MOST_COSTLY
+        values = steps.quantiles(base, np.tile(levels, (len(base), 1)))
+        return values, np.full((1, _MOST_COSTLY), 1 / _MOST_COSTLY)
+    scores, weights = steps.sorted_scores
+    return quantile_values(base, scores), weights
+
+
+# ---- values of rows at the scores of others -------------------------------------------------------------------------
+
+
+class _RowValues(NamedTuple):
+    """Some rows: values at the scores of calibration points, responses, and the unit of both, each row's own."""
+
+    at: Callable[[NDArray[np.int32]], FloatArray]
+    y: FloatArray
+    unit: FloatArray
+
+
+def _values_of_rows(dist: Distribution, y: FloatArray, z: FloatArray) -> Callable[[IntArray], _RowValues]:
+    """Return a function that prepares rows, by the cheapest way to their quantiles F_i⁻¹(Φ(z_j)).
+
+    In a location-scale family the values are those of the standard distribution, the same for all rows. Quantiles that
+    take a search are interpolated. All others are computed one by one.
+    """
+    standardised = dist._location_scale()
+    if standardised is not None:
+        loc, scale, standard = standardised
+        values = standard._from_z(z[np.newaxis])[0]
+        return lambda rows: _RowValues(values.__getitem__, (y[rows] - loc[rows]) / scale[rows], scale[rows])
+
+    def prepare(rows: IntArray) -> _RowValues:
+        own = dist[rows]
+        quantiles = QuantileSeries(own, z).at if own._quantiles_are_costly else own._from_z
+        return _RowValues(lambda indices: quantiles(z[indices]), y[rows], np.ones(len(rows)))
+
+    return prepare
+
+
+def _score_prefixes(
+    values: _RowValues, indices: NDArray[np.int32], distances: FloatArray, sizes: Any, kinds: Any
+) -> FloatArray:
+    """Return the CRPS of neighbourhoods ordered by score, of shape (rows, sizes, kinds)."""
+    from nearcal.kernels import leave_one_out, select
+
+    crps = np.empty((len(indices), len(sizes), len(kinds)))
+    scratch = select.make_scratch(indices.shape[1])
+    leave_one_out.prefix_crps(indices, distances, values.at(indices), values.y, sizes, kinds, scratch, crps)
+    return crps * values.unit[:, np.newaxis, np.newaxis]
+
+
+def _equal_weights_crps(ordered: FloatArray, y: FloatArray, ranks: NDArray[np.int32]) -> FloatArray:
+    """Return the CRPS at y_i of all values but the i-th, equally weighted: E|X - y| - ½ E|X - X'|, by rank."""
+    n = len(ordered)
+    center = ordered[n // 2]
+    x, y = ordered - center, y - center
+    sums = np.concatenate([[0.0], np.cumsum(x)])
+
+    def total_distance(at: FloatArray) -> FloatArray:
+        below = np.searchsorted(x, at)
+        return at * (2 * below - n) + sums[n] - 2 * sums[below]
+
+    own = x[ranks]
+    pairs = 2 * np.sum(x * (2 * np.arange(n) - n + 1)) - 2 * total_distance(own)
+    return (total_distance(y) - np.abs(own - y)) / (n - 1) - pairs / (2 * (n - 1) ** 2)

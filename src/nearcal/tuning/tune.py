@@ -1,0 +1,276 @@
+"""Choosing where to look for neighbours, how many to ask and how to weigh them."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.stats import kstest
+
+from nearcal._arrays import FloatArray, as_response, as_space, check_choice, check_count
+from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal.distributions import Distribution, require_distribution
+from nearcal.recalibration import (
+    CONTINUOUS_RULES,
+    QUANTILE_RULES,
+    SMOOTHINGS,
+    GlobalRecalibrator,
+    IdentityRecalibrator,
+    LocalRecalibrator,
+    QuantileRule,
+    Smoothing,
+    Workers,
+    calibration_scores,
+)
+from nearcal.recalibration.score_laws import CalibrationScores
+from nearcal.scores import crps
+from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant
+from nearcal.tuning.candidates import Candidate
+from nearcal.tuning.choice import RULES, Comparison, Rule, choose
+from nearcal.tuning.evidence import Tuning, explain, tabulate
+from nearcal.tuning.scoring import Places, Scorer
+
+Auto = Literal["auto"]
+
+_UNIFORM_ENOUGH = 0.05  # p-value of PIT values below which a model is not taken for calibrated overall
+
+
+@dataclass(frozen=True)
+class Menu:
+    """What is tried: every option as a list, nothing left open. This is the one place that knows what "auto" means."""
+
+    k: list[int]
+    smoothing: list[Smoothing]
+    scaling: list[ScalingName]
+    components: list[int | None]
+    linear: list[bool]
+    shrinkage: list[bool]
+    polish: bool
+    quantile_rule: QuantileRule
+
+    @classmethod
+    def of(cls, n: int, **options: Any) -> "Menu":
+        """Validate options, each "auto", one value or several, for n calibration points."""
+        usual: dict[str, Any] = {
+            "k": (10, 20, 50, 100, 200, 500, 1000),
+            "smoothing": ("biweight", "epanechnikov"),
+            "scaling": ("standard", "whiten", "relevance"),
+            "components": None,
+            "linear": (False, True),
+            "shrinkage": (False, True),
+        }
+        lists = {
+            name: _several(usual[name] if _is_auto(options[name]) else options[name], name) for name in usual
+        }
+        known = {"smoothing": SMOOTHINGS, "scaling": SCALINGS, "linear": (False, True), "shrinkage": (False, True)}
+        for name, choices in known.items():
+            for value in lists[name]:
+                check_choice(value, choices, name)
+        for number in lists["components"]:
+            if number is not None:
+                check_count(number, "components")
+        sizes = sorted({check_count(size, "k") for size in lists["k"]}, reverse=True)
+        if not _is_auto(options["k"]) and sizes[-1] >= n:
+            raise InvalidParameterError(
+                f"k must be below the number of calibration points, {n}, to leave one out, got {sizes[-1]} at least"
+            )
+        lists["k"] = [size for size in sizes if size < n]
+        rule = "predictive" if _is_auto(options["quantile_rule"]) else options["quantile_rule"]
+        check_choice(rule, QUANTILE_RULES, "quantile_rule")
+        polish = rule in CONTINUOUS_RULES if _is_auto(options["polish"]) else options["polish"]
+        if not isinstance(polish, bool):
+            raise InvalidParameterError(f'polish must be True, False or "auto", got {polish!r}')
+        if polish and rule not in CONTINUOUS_RULES:
+            raise InvalidParameterError(
+                f"polish=True needs a continuous quantile_rule, one of {CONTINUOUS_RULES}, got {rule!r}"
+            )
+        return cls(**lists, polish=polish, quantile_rule=rule)
+
+    def searches(self, positions: Mapping[str, FloatArray]) -> list[tuple[str, Scaling]]:
+        """Return the spaces to look for neighbours in, by name and scaling."""
+        if not self.k:
+            return []
+        found = [
+            (space, Scaling(scaling, None if number is None or number >= table.shape[1] else number))
+            for space, table in positions.items()
+            for scaling in self.scaling
+            for number in self.components
+            if self._is_worth_trying(scaling, table)
+        ]
+        return list(dict.fromkeys(found))
+
+    def _is_worth_trying(self, scaling: ScalingName, table: FloatArray) -> bool:
+        """Tell whether a scaling can be learnt from a space, and is not another one under a different name."""
+        if scaling not in ("whiten", "relevance"):
+            return True
+        is_standard = table.shape[1] == 1 and "standard" in self.scaling
+        return not is_standard and not is_constant(table).all()
+
+
+def tune(
+    dist_cal: Distribution,
+    y_cal: Any,
+    spaces: Any,
+    *,
+    k: Auto | int | Sequence[int] = "auto",
+    smoothing: Auto | Smoothing | Sequence[Smoothing] = "auto",
+    scaling: Auto | ScalingName | Sequence[ScalingName] = "auto",
+    components: Auto | int | Sequence[int | None] | None = "auto",
+    linear: Auto | bool | Sequence[bool] = "auto",
+    shrinkage: Auto | bool | Sequence[bool] = "auto",
+    polish: Auto | bool = "auto",
+    quantile_rule: Auto | QuantileRule = "auto",
+    rule: Rule = "two-standard-errors",
+    workers: Workers | None = None,
+) -> Tuning:
+    """Choose how to recalibrate by the leave-one-out CRPS of the calibration set.
+
+    Every calibration row is recalibrated by the others, under every candidate, and scored by its own response.
+    Candidates are all combinations of the options below, and always also no recalibration and global recalibration, so
+    that a good model is left alone.
+
+    Parameters
+    ----------
+    dist_cal : Distribution
+        Predictive distributions of the n calibration points, which the model was not trained on.
+    y_cal : array_like of shape (n,) or (n, 1)
+        What was observed.
+    spaces : mapping of str to array_like of shape (n, d), or one array
+        Where the points are, by the name of the space: inputs, layers of a network. One array is named "space".
+    k : "auto", int or sequence of int
+        Numbers of neighbours; "auto" is 10, 20, 50, 100, 200, 500 and 1000. Those above n - 1 are left out; of those
+        given at least one must remain.
+    smoothing : "auto", str or sequence of str
+        As in :class:`LocalRecalibrator`; "auto" is biweight and epanechnikov.
+    scaling : "auto", str or sequence of str
+        As in :class:`LocalRecalibrator`; "auto" is standard, whiten and relevance.
+    components : "auto", int, None or a sequence of them
+        Numbers of principal components to keep, None (and "auto") for all, as are numbers not below a space's width.
+    linear : "auto", bool or sequence of bool
+        Whether there is a :class:`LocalLinear` correction; "auto" tries both, in the three best spaces.
+    shrinkage : "auto", bool or sequence of bool
+        Whether there is a :class:`Shrinkage`; "auto" tries both, for the two best local candidates.
+    polish : "auto" or bool
+        Whether a local choice is followed by :class:`Polish`; "auto" does so where the quantile rule allows it.
+    quantile_rule : "auto" or {"step", "interpolated", "predictive", "conservative"}
+        How quantiles are read from what is chosen; "auto" is "predictive": the choice is often of few neighbours, whose
+        outermost values are no quantiles to trust.
+    rule : {"two-standard-errors", "one-standard-error", "best"}
+        "best" takes the smallest mean CRPS. The others take, of all candidates whose paired difference from the best is
+        within that many standard errors of the difference, or within a five-hundredth of the best's score, the
+        simplest: no recalibration, unless a Kolmogorov-Smirnov test rejects at the 5% level that PIT values are
+        uniform; else global, if it scores better than none; else the best. Two errors, since the best of a hundred
+        candidates owes something to chance.
+    workers : Workers, optional
+        Threads, memory and progress. Beside the memory given, one number a candidate and row is held.
+
+    Returns
+    -------
+    Tuning
+        The choice, the reason, a table of all candidates, and the fitted ``recalibrator``.
+
+    Notes
+    -----
+    Neighbours are searched once in every scaled space, at the largest k; smaller neighbourhoods are parts of that one.
+    The score of a row is that of the step rule, to rounding (to 1e-9 where quantiles have no formula) the same as
+    after fitting on the other n - 1 rows, but for some liberties:
+
+    - standard deviations, principal components and the variances behind shrinkage are learnt once, from all n rows or
+      2,000 of them;
+    - relevance, which looks at scores, is learnt five times, each time without a fifth of the rows, which are scored in
+      the space so learnt;
+    - in global recalibration of more than 2,001 rows whose distributions differ in more than location and scale, 2,000
+      scores at evenly spaced ranks stand for all;
+    - of the corrected scores of more than 50 neighbours, 50 quantiles stand for all where quantiles have no formula.
+
+    Candidates with corrections take a sort for each row, so few are scored: of those with a local-linear one, where
+    there are more than 1,000 rows, the three best on 1,000 of them. The table holds what was scored on all rows.
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(-1, 1, size=(2000, 2))
+    >>> y = rng.normal(x[:, 0], np.exp(2 * x[:, 1]))
+    >>> tuning = nc.tune(nc.Normal(x[:, 0], 1.0), y, {"both": x, "useless": x[:, :1]})
+    >>> tuning.chosen.space
+    'both'
+    >>> new = tuning.recalibrator.recalibrate(nc.Normal([0.0, 0.0], 1.0), [[0.0, -0.9], [0.0, 0.9]])
+    >>> new.std().round(1)
+    array([0.2, 5.8])
+    """
+    dist = require_distribution(dist_cal, "dist_cal")
+    z = calibration_scores(dist, y_cal)
+    y = as_response(y_cal, len(z), "y_cal")
+    if len(y) < 2:
+        raise InvalidInputError(f"y_cal must have at least 2 responses, to leave one out, got {len(y)}")
+    positions = _as_spaces(spaces, len(y))
+    check_choice(rule, RULES, "rule")
+    workers = Workers.of(workers)
+    menu = Menu.of(
+        len(y), k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
+        polish=polish, quantile_rule=quantile_rule,
+    )  # fmt: skip
+    calibration = CalibrationScores(z)
+    places = {
+        (space, how): CalibrationSpace(positions[space], z, how, menu.k[0] + 1)
+        for space, how in menu.searches(positions)
+    }
+    with ThreadPoolExecutor(workers.count()) as pool:
+        list(pool.map(lambda space: space.views, places.values()))
+    scored = _score(dist, y, calibration, places, menu, workers)
+    is_calibrated = float(kstest(z, "norm").pvalue) >= _UNIFORM_ENOUGH
+    candidates, comparison = list(scored), Comparison.of(np.array(list(scored.values())))
+    place, within = choose(candidates, comparison, rule, is_calibrated)
+    return Tuning(
+        tabulate(candidates, comparison, place),
+        candidates[place],
+        explain(candidates, comparison, place, within),
+        _fit(candidates[place], calibration, places, menu, workers.silent()),
+    )
+
+
+def _score(
+    dist: Distribution, y: FloatArray, calibration: CalibrationScores, places: Places, menu: Menu, workers: Workers
+) -> dict[Candidate, FloatArray]:
+    """Return the leave-one-out CRPS of every row under every candidate."""
+    scorer = Scorer(dist, y, calibration, places, workers)
+    everyone, plain = scorer.score_plain(menu.k or [1], menu.smoothing)
+    linear = scorer.score_linear(plain, menu.k) if True in menu.linear else {}
+    local = {**(plain if False in menu.linear else {}), **linear}
+    shrunk = scorer.score_shrunk(local) if True in menu.shrinkage else {}
+    local = {**(local if False in menu.shrinkage else {}), **shrunk}
+    return {Candidate("none"): crps(dist, y), Candidate("global"): everyone, **local}
+
+
+def _fit(
+    chosen: Candidate, calibration: CalibrationScores, places: Places, menu: Menu, workers: Workers
+) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator:
+    """Return the fitted recalibrator of the choice, in the space that it was scored in."""
+    if chosen.kind == "none":
+        return IdentityRecalibrator().fit_scores(calibration.z)
+    if chosen.kind == "global":
+        return GlobalRecalibrator(quantile_rule=menu.quantile_rule).fit_scores(calibration.z)
+    assert chosen.k is not None
+    recalibrator = chosen.local_recalibrator(menu.quantile_rule, menu.polish, workers)
+    return recalibrator.fit_space(calibration, places[chosen.place].for_neighbors(chosen.k))
+
+
+def _as_spaces(spaces: Any, n: int) -> dict[str, FloatArray]:
+    named = spaces if isinstance(spaces, Mapping) else {"space": spaces}
+    if not named:
+        raise InvalidInputError('spaces must name at least one space, such as {"input": X}, got an empty mapping')
+    return {str(name): as_space(space, f"spaces[{name!r}]", n) for name, space in named.items()}
+
+
+def _several(value: Any, name: str) -> list[Any]:
+    """Return one option or a sequence of them as a list without repetitions."""
+    values = [value] if value is None or isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
+    if not values:
+        raise InvalidParameterError(f"{name} must hold at least one option, got none")
+    return list(dict.fromkeys(values))
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
