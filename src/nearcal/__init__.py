@@ -49,14 +49,13 @@ from nearcal.recalibration import (
     Summary,
     VarianceScaling,
     WeightedSample,
+    Workers,
 )
 
 if TYPE_CHECKING:
-    from nearcal import adapters, datasets, diagnostics, plots, scores
-    from nearcal.adapters import adapt
-    from nearcal.calibrated import CalibratedModel, Recalibration, calibrate
-    from nearcal.estimator import RecalibratedRegressor
+    from nearcal import datasets, diagnostics, plots, scores
     from nearcal.evaluation import Evaluation, evaluate
+    from nearcal.models import CalibratedModel, RecalibratedRegressor, Recalibration, adapt, adapters, calibrate
     from nearcal.persistence import load, save
     from nearcal.reporting import Report, report
     from nearcal.tuning import Candidate, Tuning, tune
@@ -103,6 +102,7 @@ __all__ = [
     "Tuning",
     "VarianceScaling",
     "WeightedSample",
+    "Workers",
     "adapt",
     "adapters",
     "calibrate",
@@ -121,16 +121,16 @@ __all__ = [
 
 # loaded when first asked for: predicting needs none of them, and they would make up a tenth of the import
 _LAZY = {
-    "CalibratedModel": "nearcal.calibrated",
+    "CalibratedModel": "nearcal.models",
     "Candidate": "nearcal.tuning",
     "Evaluation": "nearcal.evaluation",
-    "RecalibratedRegressor": "nearcal.estimator",
-    "Recalibration": "nearcal.calibrated",
+    "RecalibratedRegressor": "nearcal.models",
+    "Recalibration": "nearcal.models",
     "Report": "nearcal.reporting",
     "Tuning": "nearcal.tuning",
-    "adapt": "nearcal.adapters",
-    "adapters": "nearcal",
-    "calibrate": "nearcal.calibrated",
+    "adapt": "nearcal.models",
+    "adapters": "nearcal.models",
+    "calibrate": "nearcal.models",
     "datasets": "nearcal",
     "diagnostics": "nearcal",
     "evaluate": "nearcal.evaluation",

@@ -1,5 +1,6 @@
 """Recalibrators: fit on a calibration set, recalibrate new predictions."""
 
+from nearcal.recalibration._chunks import Workers
 from nearcal.recalibration._conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration._global import GlobalRecalibrator
 from nearcal.recalibration._gp_beta import GPBetaRecalibrator
@@ -9,7 +10,7 @@ from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._local import LocalRecalibrator
 from nearcal.recalibration._mapped import MappedDistribution
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
-from nearcal.recalibration._reliability import Reliability
+from nearcal.recalibration._reliability import Reliability, unknown_reliability
 from nearcal.recalibration._result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration._variance_scaling import VarianceScaling
 
@@ -30,4 +31,6 @@ __all__ = [
     "Summary",
     "VarianceScaling",
     "WeightedSample",
+    "Workers",
+    "unknown_reliability",
 ]
