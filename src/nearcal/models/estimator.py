@@ -16,7 +16,7 @@ from nearcal._arrays import FloatArray, IntArray, check_choice
 from nearcal._errors import InvalidInputError
 from nearcal.distributions import Distribution, concatenate
 from nearcal.models.adapters import ModelAdapter, adapt
-from nearcal.models.adapters.heads import HeadLike
+from nearcal.models.adapters.heads import HeadLike, Response
 from nearcal.models.adapters.regressors import RegressorModel
 from nearcal.models.calibrate import calibrate
 from nearcal.models.calibrated_model import AnyRecalibrator, CalibratedModel
@@ -107,7 +107,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         tuning: Mapping[str, Any] | None = None,
         head: HeadLike = "auto",
         levels: Any = None,
-        response: str = "identity",
+        response: Response = "identity",
         workers: Workers | None = None,
     ) -> None:
         self.estimator = estimator

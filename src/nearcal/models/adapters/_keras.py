@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from nearcal._arrays import as_float_array
 from nearcal._optional import import_extra
 from nearcal.models.adapters.batches import Thinning, leaves, map_leaves
-from nearcal.models.adapters.heads import HeadLike
 from nearcal.models.adapters.networks import NetworkModel, as_networks
 
 keras: Any = import_extra("keras", "keras", "nearcal.adapters.KerasModel")
@@ -58,26 +57,8 @@ class KerasModel(NetworkModel):
         "of another kind pass a function of your own draws to nearcal.Samples"
     )
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        head: HeadLike = "auto",
-        levels: Any = None,
-        response: str = "identity",
-        mc_dropout: int | None = None,
-        seed: int = 0,
-        batch_size: int = 4096,
-    ) -> None:
-        super().__init__(
-            as_networks(model, keras.Model, "model must be a keras.Model"),
-            head=head,
-            levels=levels,
-            response=response,
-            mc_dropout=mc_dropout,
-            seed=seed,
-            batch_size=batch_size,
-        )
+    def _members(self, model: Any) -> list[Any]:
+        return as_networks(model, keras.Model, "model must be a keras.Model")
 
     def _inference(self, network: Any) -> AbstractContextManager[None]:
         return nullcontext()  # training=False says it all

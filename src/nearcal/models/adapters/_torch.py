@@ -10,7 +10,7 @@ from nearcal._errors import InvalidInputError
 from nearcal._optional import import_extra
 from nearcal.distributions import Distribution, from_torch
 from nearcal.models.adapters.batches import Thinning, leaves, map_leaves
-from nearcal.models.adapters.heads import HeadLike
+from nearcal.models.adapters.heads import HeadLike, Response
 from nearcal.models.adapters.networks import NetworkModel, as_networks
 
 torch: Any = import_extra("torch", "torch", "nearcal.adapters.TorchModel")
@@ -90,17 +90,15 @@ class TorchModel(NetworkModel):
         *,
         head: HeadLike = "auto",
         levels: Any = None,
-        response: str = "identity",
+        response: Response = "identity",
         mc_dropout: int | None = None,
         seed: int = 0,
         batch_size: int = 4096,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        rule = "module must be a torch.nn.Module"
-        modules = as_networks(module, torch.nn.Module, rule, (list, tuple, torch.nn.ModuleList))
         super().__init__(
-            [_uncompiled(member) for member in modules],
+            module,
             head=head,
             levels=levels,
             response=response,
@@ -110,6 +108,12 @@ class TorchModel(NetworkModel):
         )
         self.device = device
         self.dtype = dtype
+
+    def _members(self, model: Any) -> list[Any]:
+        several = (list, tuple, torch.nn.ModuleList)
+        modules = as_networks(model, torch.nn.Module, "module must be a torch.nn.Module", several)
+        # behind torch.compile: the compiled form does not see new hooks
+        return [getattr(module, "_orig_mod", module) for module in modules]
 
     @contextmanager
     def _inference(self, network: Any) -> Iterator[None]:
@@ -175,11 +179,6 @@ class TorchModel(NetworkModel):
             record(None if first is None else _as_array(first))
 
         return layer.register_forward_hook(watch).remove
-
-
-def _uncompiled(module: Any) -> Any:
-    """Return the module behind ``torch.compile``, whose compiled form does not see new hooks."""
-    return getattr(module, "_orig_mod", module)
 
 
 def _childless(module: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

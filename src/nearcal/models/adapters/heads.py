@@ -129,10 +129,9 @@ class DistributionHead(Head):
         return output
 
 
-def choose_head(head: HeadLike, response: str, levels: Any) -> Head | None:
+def choose_head(head: HeadLike, response: Response, levels: Any) -> Head | None:
     """Return the head a user means; None for "auto", which waits for the model's first output."""
     check_choice(response, RESPONSES, "response")
-    logarithmic: Response = "log" if response == "log" else "identity"
     if levels is not None and head not in ("auto", "quantiles"):
         raise InvalidParameterError(f'levels go with head="quantiles", got head={head!r}')
     if isinstance(head, Head):
@@ -147,12 +146,12 @@ def choose_head(head: HeadLike, response: str, levels: Any) -> Head | None:
     if head == "quantiles" or levels is not None:
         if levels is None:
             raise InvalidParameterError('head="quantiles" needs levels, the quantile level of each output column')
-        return QuantileHead(tuple(as_float_array(levels, "levels").ravel().tolist()), logarithmic)
-    heads: dict[str, Head] = {"point": PointHead(logarithmic), "normal": NormalHead(logarithmic)}
+        return QuantileHead(tuple(as_float_array(levels, "levels").ravel().tolist()), response)
+    heads: dict[str, Head] = {"point": PointHead(response), "normal": NormalHead(response)}
     return heads.get(head)
 
 
-def guess_head(output: Any, response: str) -> Head:
+def guess_head(output: Any, response: Response) -> Head:
     """Return the head of a model whose user named none: its own distributions, or a point prediction of one column."""
     if isinstance(output, Distribution):
         if response == "log":
@@ -162,7 +161,7 @@ def guess_head(output: Any, response: str) -> Head:
         return DistributionHead()
     columns = _columns(output)
     if columns.shape[1] == 1:
-        return PointHead("log" if response == "log" else "identity")
+        return PointHead(response)
     raise InvalidParameterError(
         f"the model puts out {columns.shape[1]} columns: say what they mean by head, for example "
         'head="normal" for (μ, log σ), levels=[...] for quantiles, or a function of the output that returns a '

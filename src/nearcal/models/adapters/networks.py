@@ -16,7 +16,7 @@ from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution, Mixture, Samples
 from nearcal.models.adapters.base import ModelAdapter
 from nearcal.models.adapters.batches import Inputs, Thinning, join, leaves, positions, require_rows
-from nearcal.models.adapters.heads import Head, HeadLike, PointHead, choose_head, guess_head, learnt_head
+from nearcal.models.adapters.heads import Head, HeadLike, PointHead, Response, choose_head, guess_head, learnt_head
 
 _ENDS = ("input", "output")
 _TRACED_ROWS = 16
@@ -37,8 +37,8 @@ class NetworkModel(ModelAdapter):
 
     Parameters
     ----------
-    networks : sequence
-        The members of the ensemble, or the one network.
+    model : network or sequence of networks
+        The one network, or the members of an ensemble.
     head, levels, response, mc_dropout, seed, batch_size
         As in :class:`nearcal.models.adapters.TorchModel`.
     """
@@ -47,16 +47,16 @@ class NetworkModel(ModelAdapter):
 
     def __init__(
         self,
-        networks: Sequence[Any],
+        model: Any,
         *,
-        head: HeadLike,
-        levels: Any,
-        response: str,
-        mc_dropout: int | None,
-        seed: int,
-        batch_size: int,
+        head: HeadLike = "auto",
+        levels: Any = None,
+        response: Response = "identity",
+        mc_dropout: int | None = None,
+        seed: int = 0,
+        batch_size: int = 4096,
     ) -> None:
-        self.networks = tuple(networks)
+        self.networks = tuple(self._members(model))
         self.head = choose_head(head, response, levels)
         self.response = response
         self.mc_dropout = None if mc_dropout is None else check_count(mc_dropout, "mc_dropout", 2)
@@ -68,6 +68,10 @@ class NetworkModel(ModelAdapter):
             raise InvalidParameterError(f"mc_dropout needs {self._needs_dropout}")
 
     # ---- what a framework provides ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _members(self, model: Any) -> Sequence[Any]:
+        """Return the members of an ensemble, or the one network, after a look at what they are."""
 
     @abstractmethod
     def _inference(self, network: Any) -> AbstractContextManager[None]:

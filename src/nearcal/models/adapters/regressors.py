@@ -17,6 +17,7 @@ from nearcal.models.adapters.heads import (
     DistributionHead,
     Head,
     HeadLike,
+    Response,
     choose_head,
     guess_head,
     learnt_head,
@@ -30,7 +31,9 @@ class RegressorModel(ModelAdapter):
     numbers without gaps.
     """
 
-    def __init__(self, model: Any, *, head: HeadLike = "auto", levels: Any = None, response: str = "identity") -> None:
+    def __init__(
+        self, model: Any, *, head: HeadLike = "auto", levels: Any = None, response: Response = "identity"
+    ) -> None:
         several = isinstance(model, Mapping | list | tuple)
         anatomy = take_apart_levels(model, levels) if several else take_apart(model)
         self.model = model
@@ -107,7 +110,7 @@ class RegressorModel(ModelAdapter):
 
 
 def _choose_reading(
-    anatomy: Anatomy, head: HeadLike, levels: Any, response: str
+    anatomy: Anatomy, head: HeadLike, levels: Any, response: Response
 ) -> tuple[Callable[[Any], Any], Head | None]:
     """Return the function that reads the model, and the head for what it reads."""
     check_choice(response, RESPONSES, "response")
@@ -137,7 +140,7 @@ def _resolve_auto(anatomy: Anatomy, head: str, levels: Any) -> tuple[str, Any]:
     )
 
 
-def _as_it_is(head: str, response: str) -> Head:
+def _as_it_is(head: str, response: Response) -> Head:
     if response == "log":
         raise InvalidParameterError(
             f'response="log" goes with the heads point, normal and quantiles, got head={head!r}; '
