@@ -142,6 +142,17 @@ def test_any_recalibrator_can_be_given(data, recalibrator):
     assert nc.calibrate(TwoLayers(), *data, recalibrator=recalibrator).layer == "input"
 
 
+def test_a_model_without_layers(data):
+    model = nc.adapters.ColumnsModel("normal", {"loc": "mu", "scale": 1.0})
+    table = {"mu": data[0][:, 0]}
+    given = nc.calibrate(model, table, data[1], recalibrator=nc.IsotonicRecalibrator())
+    expected = nc.IsotonicRecalibrator().fit(model.distribution(table), data[1]).recalibrate(model.distribution(table))
+    assert given.layer is None
+    np.testing.assert_array_equal(given.predict(table).median(), expected.median())
+    with pytest.raises(nc.InvalidInputError, match="spaces must name at least one space"):
+        nc.calibrate(model, table, data[1])
+
+
 def test_reliability_flags_strangers(data, calibrated):
     assert calibrated.reliability(data[0])["out_of_distribution"].mean() < 0.05
     given = nc.calibrate(TwoLayers(), *data, recalibrator=nc.LocalRecalibrator(k=20), layer="input")

@@ -118,10 +118,11 @@ def _given(
     if len(names) > 1:
         raise InvalidParameterError(f"layer must be one name where a recalibrator is given, got {names}")
     dist, spaces = run_layers(adapter, X_cal, names)
-    fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, spaces[names[0]])
+    name = names[0] if names else None  # a model may have no layers, and many recalibrators ask for none
+    fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, None if name is None else spaces[name])
     tuning = getattr(fitted, "tuning_", None)  # LocalRecalibrator() tunes itself
     reason = "The recalibrator was given." if tuning is None else f"The recalibrator was given. {tuning.reason}"
-    return CalibratedModel(adapter, fitted, names[0], reason, tuning)
+    return CalibratedModel(adapter, fitted, name, reason, tuning)
 
 
 def _layer_names(layer: str | Sequence[str]) -> Sequence[str] | None:
@@ -135,7 +136,7 @@ def _layer_names(layer: str | Sequence[str]) -> Sequence[str] | None:
 def _joined_ends(spaces: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Return the first, the last hidden and the output layer as one space, wide layers left out, if two are left."""
     layers = list(spaces)
-    parts = [part for part in dict.fromkeys([layers[0], *layers[-2:]]) if spaces[part].shape[1] <= _WIDEST]
+    parts = [part for part in dict.fromkeys([*layers[:1], *layers[-2:]]) if spaces[part].shape[1] <= _WIDEST]
     return join_layers(spaces, parts) if len(parts) > 1 else {}
 
 

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearcal._arrays import FloatArray, IntArray, check_choice
 from nearcal._errors import InvalidInputError
-from nearcal.distributions import Distribution, concatenate
+from nearcal.distributions import Distribution
 from nearcal.models.adapters import ModelAdapter, adapt
+from nearcal.models.adapters.batches import join
 from nearcal.models.adapters.heads import HeadLike, Response
 from nearcal.models.adapters.regressors import RegressorModel
 from nearcal.models.calibrate import calibrate
@@ -317,7 +318,7 @@ def cross_fit(
         outputs.append(model.output(left_out))
         positions.append(model.represent(left_out, "output"))
     back = np.argsort(order)
-    output = _stack(outputs)[back]
+    output = join(outputs)[back]
     model = fit(np.arange(len(y))).prepared_by(output, X, y)
     return CrossFittedModel(model, output, np.concatenate(positions)[back])
 
@@ -336,9 +337,3 @@ def _learns_from_responses(step: Any) -> bool:
         return False
     parts = [step, *step.get_params(deep=True).values()]
     return any(get_tags(part).target_tags.required for part in parts if isinstance(part, BaseEstimator))
-
-
-def _stack(outputs: list[Any]) -> Any:
-    if isinstance(outputs[0], Distribution):
-        return concatenate(outputs)
-    return np.concatenate([np.asarray(output) for output in outputs])

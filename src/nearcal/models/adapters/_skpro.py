@@ -10,10 +10,10 @@ from nearcal._arrays import FloatArray, as_float_array
 from nearcal._errors import InvalidInputError
 from nearcal.distributions import Distribution, Gamma, Laplace, LogNormal, Mixture, Normal, Quantiles, Samples, StudentT
 from nearcal.models.adapters.anatomy import Anatomy, require_regressor
+from nearcal.models.adapters.batches import positions
 from nearcal.models.adapters.regressors import RegressorModel
 
 _SCORES = np.linspace(-4.0, 4.0, 65)
-_OUTPUT_LEVELS = (0.1, 0.5, 0.9)
 
 
 class SkproModel(RegressorModel):
@@ -69,7 +69,7 @@ def _distribution(model: Any, X: Any) -> Distribution:
 
 
 def _output_quantiles(model: Any, X: Any) -> FloatArray:
-    return _distribution(model, X).ppf(_OUTPUT_LEVELS)
+    return positions(_distribution(model, X))
 
 
 def from_skpro(distribution: Any) -> Distribution:
