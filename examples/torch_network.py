@@ -30,7 +30,7 @@ def main():
     """Train, recalibrate, print."""
     training, calibration, new = split(__doc__)
     network = train(make_network(), *training)
-    show("PyTorch network", nc.calibrate(network, *calibration, progress=True), new)
+    show("PyTorch network", nc.calibrate(network, *calibration, workers=nc.Workers(progress=True)), new)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 import nearcal as nc
-from nearcal.adapters import ColumnsModel
 from nearcal.cli import _numbers
+from nearcal.models.adapters import ColumnsModel
 from tests.cli.tables import FORMATS, LEVELS, NORMAL, make_table, read_table, write_table
 
 SPACE = ("h1", "h2")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nearcal.adapters import TorchModel
+from nearcal.models.adapters import TorchModel
 from nearcal.studies import STUDIES, Scale
 from nearcal.studies._reproduce import run
 from nearcal.studies._training import seeded

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from nearcal.adapters import ColumnsModel
 from nearcal.cli._numbers import Columns
+from nearcal.models.adapters import ColumnsModel
 
 # where all rows share one of these, moments take a shorter way, whose last digits differ
 _DECIDING = {"lognormal": "sigma", "gamma": "shape", "student_t": "df"}

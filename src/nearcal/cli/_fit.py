@@ -7,13 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from nearcal._version import __version__
-from nearcal.calibrated import CalibratedModel, calibrate
-from nearcal.calibrated._model import AnyRecalibrator
 from nearcal.cli._console import print_json, progress_bar, remark
 from nearcal.cli._mapping import PARAMETRIC, map_columns
 from nearcal.cli._mistakes import Mistake, check_word, require_place
 from nearcal.cli._numbers import must_be_positive, read_all
 from nearcal.cli._tables import FORMATS, open_table
+from nearcal.models import AnyRecalibrator, CalibratedModel, calibrate
 from nearcal.persistence import save
 from nearcal.recalibration import (
     ConformalRecalibrator,

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from nearcal.adapters import ColumnsModel
-from nearcal.calibrated import CalibratedModel, Recalibration
 from nearcal.cli._console import print_json
 from nearcal.cli._mistakes import Mistake
 from nearcal.cli._model import load_artefact
+from nearcal.models import CalibratedModel, Recalibration
+from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact
 from nearcal.tuning import Tuning
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from nearcal.adapters import ColumnsModel
-from nearcal.adapters._columns import FAMILIES, Source, parameter_names, positive_parameters
 from nearcal.cli._mistakes import Mistake, check_share, check_word, did_you_mean
 from nearcal.cli._tables import TableFile
+from nearcal.models.adapters import ColumnsModel
+from nearcal.models.adapters.columns import FAMILIES, Source, parameter_names, positive_parameters
 
 PARAMETRIC = tuple(name for name in FAMILIES if name not in ("quantiles", "samples"))
 DEFAULT_SPACE = "space"

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from nearcal.adapters import ColumnsModel
-from nearcal.calibrated import CalibratedModel
-from nearcal.calibrated._layers import layer_parts
 from nearcal.cli._mistakes import Mistake, require_file
 from nearcal.cli._tables import FORMATS
+from nearcal.models import CalibratedModel, layer_parts
+from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact, read
 
 

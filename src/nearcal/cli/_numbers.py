@@ -8,9 +8,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
-from nearcal.adapters import ColumnsModel
 from nearcal.cli._mistakes import Mistake
 from nearcal.cli._tables import TableFile
+from nearcal.models.adapters import ColumnsModel
 
 Columns: TypeAlias = dict[str, FloatArray]
 

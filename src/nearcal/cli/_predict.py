@@ -10,7 +10,6 @@ import pyarrow as pa
 import typer
 
 from nearcal._errors import NearcalError
-from nearcal.calibrated import CalibratedModel
 from nearcal.cli._companion import Companion
 from nearcal.cli._console import print_json, progress_bar, remark
 from nearcal.cli._mapping import match_columns
@@ -20,6 +19,7 @@ from nearcal.cli._numbers import Rows, check_all, iterate, must_be_positive
 from nearcal.cli._output import writing
 from nearcal.cli._tables import check_format, open_table
 from nearcal.cli._wanted import Wanted
+from nearcal.models import CalibratedModel
 from nearcal.recalibration import GlobalRecalibrator, LocalRecalibrator
 
 EXAMPLES = r"""

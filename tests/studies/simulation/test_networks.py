@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from nearcal.adapters import TorchModel
+from nearcal.models.adapters import TorchModel
 from nearcal.studies._training import Schedule
 from nearcal.studies.simulation._data import Part, simulate
 from nearcal.studies.simulation._networks import (

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import digamma, polygamma
 
 from nearcal._arrays import FloatArray
-from nearcal.adapters import ModelAdapter
 from nearcal.distributions import Distribution, Gamma
+from nearcal.models.adapters import ModelAdapter
 
 _MOST_STEPS = 100
 _TOLERANCE = 1e-10

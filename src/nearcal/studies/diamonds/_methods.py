@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal.adapters import ModelAdapter
-from nearcal.calibrated import CalibratedModel, calibrate
 from nearcal.diagnostics import coverage, density_curves, pit
 from nearcal.distributions import Distribution
+from nearcal.models import CalibratedModel, calibrate
+from nearcal.models.adapters import ModelAdapter
 from nearcal.recalibration import IsotonicRecalibrator, LocalRecalibrator, QuantileNetRecalibrator
 from nearcal.scores import pinball, squared_error
 from nearcal.studies._study import Outcome

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from nearcal import adapters
 from nearcal._arrays import FloatArray
 from nearcal.distributions import Gamma
+from nearcal.models import adapters
 from nearcal.studies._training import Schedule, import_torch, seeded, train
 from nearcal.studies.diamonds._data import Data
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal.calibrated import calibrate
 from nearcal.diagnostics import pit, uniformity_tests
 from nearcal.distributions import Distribution
+from nearcal.models import calibrate
 from nearcal.recalibration import GlobalRecalibrator, LocalRecalibrator
 from nearcal.scores import kl_divergence, squared_error
 from nearcal.scores._quantile_scores import score_interval

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal.adapters import ModelAdapter
 from nearcal.distributions import Distribution, Normal
+from nearcal.models.adapters import ModelAdapter
 from nearcal.studies.gaussian._data import Data
 
 

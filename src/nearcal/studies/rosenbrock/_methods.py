@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcal import adapters
 from nearcal._arrays import FloatArray
-from nearcal.calibrated import calibrate
 from nearcal.distributions import Distribution, Samples
+from nearcal.models import adapters, calibrate
 from nearcal.recalibration import LocalRecalibrator
 from nearcal.scores import squared_error
 from nearcal.scores._quantile_scores import score_interval

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
-from nearcal.adapters._dropout import Thinning
+from nearcal.models.adapters.batches import Thinning
 from nearcal.studies._training import import_torch
 
 _ROWS_AT_ONCE = 2500  # whose activations fit in the caches

@@ -60,7 +60,7 @@ def pass_through(network: Any, split: Split, test_rows: int | None) -> tuple[Pre
     The predictive distribution is Normal about the network's output, with the root mean squared error of the
     calibration part as its one standard deviation.
     """
-    from nearcal.adapters import TorchModel
+    from nearcal.models.adapters import TorchModel
 
     model = TorchModel(network).prepared(*split.calibration)
     names = list(LAYERS.values())

@@ -1,6 +1,0 @@
-"""Calibrated models: a trained model in, recalibrated predictive distributions out."""
-
-from nearcal.calibrated._calibrate import calibrate
-from nearcal.calibrated._model import CalibratedModel, Recalibration
-
-__all__ = ["CalibratedModel", "Recalibration", "calibrate"]

@@ -1,0 +1,191 @@
+"""scikit-learn: any fitted regressor, with hidden layers, leaves and steps of a pipeline as spaces."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.linear_model import ARDRegression, BayesianRidge, QuantileRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.tree import BaseDecisionTree
+from sklearn.utils.validation import check_is_fitted
+
+from nearcal._arrays import FloatArray
+from nearcal._errors import InvalidInputError
+from nearcal.distributions import Distribution, Samples
+from nearcal.models.adapters.anatomy import Anatomy, Trees, applied_leaves, as_numbers, require_regressor, take_apart
+from nearcal.models.adapters.regressors import RegressorModel
+
+_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "identity": np.positive,
+    "logistic": expit,
+    "tanh": np.tanh,
+    "relu": partial(np.maximum, 0.0),
+}
+_FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
+
+
+class SklearnModel(RegressorModel):
+    """A fitted scikit-learn regressor, or any object with ``predict``.
+
+    Parameters
+    ----------
+    model : regressor, mapping of float to regressor, or sequence of regressors
+        A fitted regressor of one response, a pipeline included; or quantile regressors, as a mapping of levels to
+        models, or a list of models that know their level.
+    head : {"auto", "point", "normal", "quantiles", "trees"}, Head or callable
+        How predictions become distributions. "point": Normal around the prediction, its σ from calibration
+        residuals. "normal": mean and standard deviation of GaussianProcessRegressor, BayesianRidge and
+        ARDRegression, the choice of "auto" for these. "trees": the predictions of the trees of a forest as draws; of
+        fully grown trees that is the quantile regression forest. A function takes the prediction and returns a
+        nearcal distribution.
+    levels : array_like of shape (q,), optional
+        The quantile levels of the columns that ``predict`` returns, or of a list of models.
+    response : {"identity", "log"}
+        "log" if the model predicts log y.
+
+    Notes
+    -----
+    Layers, as far as the model has them:
+
+    - "input": the inputs, if they are numbers without gaps.
+    - "transformed": what the steps of a pipeline hand to its last step, whose own layers follow.
+    - "hidden1", "hidden2", …: the hidden layers of MLPRegressor, after their activation.
+    - "leaves": the leaves of a tree ensemble in 256 dimensions, squared distances being estimates of the share of
+      trees that part two rows. (HistGradientBoostingRegressor does not tell its leaves.)
+    - "leaf_values": what each tree contributes to the prediction, one column a tree. The two complement one another:
+      leaves weigh all trees alike, values weigh the early trees of a boosted model most.
+    - "output": what the head reads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import nearcal as nc
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> y = X[:, 0] ** 2
+    >>> forest = RandomForestRegressor(n_estimators=10, random_state=0).fit(X[:100], y[:100])
+    >>> model = nc.adapters.SklearnModel(forest)
+    >>> model.layers()
+    ('input', 'leaves', 'leaf_values', 'output')
+    >>> model.represent(X[100:], "leaf_values").shape
+    (100, 10)
+    >>> model.prepared(X[100:], y[100:]).distribution(X[:5])
+    Normal(n=5)
+    """
+
+    @staticmethod
+    def anatomy(model: Any) -> Anatomy:
+        """Take a fitted regressor of this framework apart."""
+        if hasattr(model, "best_estimator_"):  # a search over parameters
+            return take_apart(model.best_estimator_)
+        if type(model).__name__ == "FrozenEstimator":  # scikit-learn 1.6 brought it
+            return take_apart(model.estimator)
+        _require_fitted_regressor(model)
+        if isinstance(model, Pipeline):
+            return _take_apart_pipeline(model)
+        if isinstance(model, TransformedTargetRegressor):
+            inner = take_apart(model.regressor_)
+            # increasing transformations, as all usual ones are, map quantiles to quantiles
+            return Anatomy(model.predict, inner.spaces, inner.trees, levels=inner.levels)
+        if isinstance(model, MLPRegressor):
+            hidden = range(1, len(model.coefs_))
+            return Anatomy(model.predict, {f"hidden{depth}": partial(_hidden, model, depth) for depth in hidden})
+        if isinstance(model, GaussianProcessRegressor | BayesianRidge | ARDRegression):
+            return Anatomy(model.predict, readings={"normal": partial(_mean_and_log_std, model)}, default="normal")
+        if isinstance(model, HistGradientBoostingRegressor):
+            spaces = {"leaf_values": partial(_staged_values, model)}
+            return Anatomy(model.predict, spaces, levels=_quantile_level(model))
+        values = [tree.value[:, 0, 0] for tree in _trees(model)]
+        trees = Trees(partial(applied_leaves, model), values) if values else None
+        # the trees of a forest are predictions; those of a boosted model only add up to one
+        readings = {"trees": partial(_tree_draws, trees)} if trees is not None and isinstance(model, _FORESTS) else {}
+        return Anatomy(model.predict, trees=trees, readings=readings, levels=_quantile_level(model))
+
+
+def _require_fitted_regressor(model: Any) -> None:
+    if not hasattr(model, "predict"):
+        raise InvalidInputError(f"model must have a method predict, got {type(model).__name__}")
+    is_estimator = isinstance(model, BaseEstimator)
+    require_regressor(model, _is_fitted(model), "classifier" if is_estimator and is_classifier(model) else "regressor")
+
+
+def _is_fitted(model: Any) -> bool:
+    if not isinstance(model, BaseEstimator):
+        return True
+    try:
+        check_is_fitted(model)
+    except SklearnNotFittedError:
+        return False
+    return True
+
+
+def _take_apart_pipeline(pipeline: Pipeline) -> Anatomy:
+    last = take_apart(pipeline.steps[-1][1])
+    if len(pipeline.steps) == 1:
+        return last
+    front = pipeline[:-1].transform
+    behind = last.after(front)
+    return replace(behind, spaces={"transformed": partial(_transformed, front), **behind.spaces})
+
+
+def _transformed(front: Any, X: Any) -> FloatArray:
+    return as_numbers(front(X))
+
+
+def _hidden(model: MLPRegressor, depth: int, X: Any) -> FloatArray:
+    activate = _ACTIVATIONS[model.activation]
+    values = as_numbers(X)
+    for weights, bias in zip(model.coefs_[:depth], model.intercepts_[:depth], strict=True):
+        values = activate(values @ weights + bias)
+    return values
+
+
+def _mean_and_log_std(model: Any, X: Any) -> FloatArray:
+    mean, std = model.predict(X, return_std=True)
+    return np.column_stack([mean, np.log(std)])
+
+
+def _quantile_level(model: Any) -> tuple[float, ...]:
+    """Return the level a quantile regressor was trained for, as a tuple; an empty one for other regressors."""
+    if isinstance(model, QuantileRegressor):
+        return (float(model.quantile),)
+    if getattr(model, "loss", None) == "quantile":
+        level = model.quantile if isinstance(model, HistGradientBoostingRegressor) else model.alpha
+        return (float(level),)
+    return ()
+
+
+def _trees(model: Any) -> list[Any]:
+    """Return the fitted trees of a tree or of an ensemble of trees."""
+    if isinstance(model, BaseDecisionTree):
+        return [model.tree_]
+    if isinstance(model, (*_FORESTS, GradientBoostingRegressor)):
+        return [tree.tree_ for tree in np.ravel(model.estimators_)]
+    return []
+
+
+def _tree_draws(trees: Trees, X: Any) -> Distribution:
+    # "empirical": in a row on which all trees agree no tail could be fitted
+    return Samples(trees.leaf_values(X), tails="empirical")
+
+
+def _staged_values(model: HistGradientBoostingRegressor, X: Any) -> FloatArray:
+    """Return what each tree adds; the model shows its trees only through the predictions after each of them."""
+    stages = np.stack(list(model.staged_predict(X)), axis=1)
+    if model.loss in ("gamma", "poisson"):  # trees add up on the log scale
+        stages = np.log(stages)
+    return np.diff(stages, axis=1, prepend=0.0)  # the first column holds a constant too, which moves no distance

@@ -1,0 +1,156 @@
+"""Regressors of tables, whatever their package: what their adapters share."""
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Self
+
+from nearcal._arrays import FloatArray, as_float_array, check_choice
+from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal.distributions import Distribution
+from nearcal.models.adapters.anatomy import Anatomy, as_numbers, take_apart, take_apart_levels
+from nearcal.models.adapters.base import ModelAdapter
+from nearcal.models.adapters.heads import (
+    HEADS,
+    RESPONSES,
+    DistributionHead,
+    Head,
+    HeadLike,
+    Response,
+    choose_head,
+    guess_head,
+    learnt_head,
+)
+
+
+class RegressorModel(ModelAdapter):
+    """A fitted regressor of tables.
+
+    Inputs go to the model as they are given, data frames included. The space "input" is offered where they are
+    numbers without gaps.
+    """
+
+    def __init__(
+        self, model: Any, *, head: HeadLike = "auto", levels: Any = None, response: Response = "identity"
+    ) -> None:
+        several = isinstance(model, Mapping | list | tuple)
+        anatomy = take_apart_levels(model, levels) if several else take_apart(model)
+        self.model = model
+        self._response = response
+        self._output, self._head = _choose_reading(anatomy, head, None if several else levels, response)
+        self._fitted_head: Head | None = None
+        self._spaces = {"input": as_numbers, **anatomy.all_spaces()}
+        if "output" not in self._spaces:
+            self._spaces["output"] = partial(_output_columns, self._output, anatomy.predict)
+        self._gaps: frozenset[str] = frozenset()
+
+    @staticmethod
+    @abstractmethod
+    def anatomy(model: Any) -> Anatomy:
+        """Take a fitted regressor of this framework apart."""
+
+    def __repr__(self) -> str:
+        several = isinstance(self.model, Mapping | list | tuple)
+        return f"{type(self).__name__}({f'{len(self.model)} models' if several else type(self.model).__name__})"
+
+    def layers(self) -> tuple[str, ...]:
+        """Return the names of the spaces the model offers, in the order data flows through them."""
+        return tuple(layer for layer in self._spaces if layer not in self._gaps)
+
+    def distribution(self, X: Any) -> Distribution:
+        """Return the predictive distributions of n inputs."""
+        return self.distribution_of(self.output(X))
+
+    def represent(self, X: Any, layer: str) -> FloatArray:
+        """Return where n inputs lie in the space of a layer, shape (n, d)."""
+        self._require_layer(layer)
+        return self._spaces[layer](X)
+
+    def prepared(self, X_cal: Any, y_cal: Any) -> Self:
+        """Return the model with its head fitted, offering only spaces in which the calibration set has positions."""
+        return self.prepared_by(self.output(X_cal), X_cal, y_cal)
+
+    def output(self, X: Any) -> Any:
+        """Return what the head reads: numbers, or distributions already."""
+        return self._output(X)
+
+    def distribution_of(self, output: Any) -> Distribution:
+        """Return the distributions that the head makes of an output."""
+        return (self._fitted_head or self._resolved_head(output))(output)
+
+    def prepared_by(self, output: Any, X_cal: Any, y_cal: Any) -> Self:
+        """Return what ``prepared`` returns, by a given output for the calibration set instead of the model's own."""
+        result = copy.copy(self)
+        result._fitted_head = self._resolved_head(output).fit(output, y_cal)
+        may_have_gaps = {"input", "transformed"} & set(self._spaces)
+        result._gaps = frozenset(layer for layer in may_have_gaps if not self._has_numbers(X_cal, layer))
+        return result
+
+    def learnt(self) -> dict[str, Any]:
+        """Return what ``prepared`` has learnt: the head, and spaces that are not offered."""
+        return {"head": learnt_head(self._fitted_head), "gaps": tuple(sorted(self._gaps))}
+
+    def with_learnt(self, learnt: Mapping[str, Any]) -> Self:
+        """Return the model with what :meth:`learnt` has told."""
+        result = copy.copy(self)
+        result._fitted_head = learnt["head"]
+        result._gaps = frozenset(learnt["gaps"])
+        return result
+
+    def _has_numbers(self, X: Any, layer: str) -> bool:
+        try:
+            self._spaces[layer](X)
+        except InvalidInputError:
+            return False
+        return True
+
+    def _resolved_head(self, output: Any) -> Head:
+        return guess_head(output, self._response) if self._head is None else self._head
+
+
+def _choose_reading(
+    anatomy: Anatomy, head: HeadLike, levels: Any, response: Response
+) -> tuple[Callable[[Any], Any], Head | None]:
+    """Return the function that reads the model, and the head for what it reads."""
+    check_choice(response, RESPONSES, "response")
+    if isinstance(head, str):
+        check_choice(head, list(dict.fromkeys([*HEADS, *anatomy.readings])), "head")
+        name, levels = _resolve_auto(anatomy, head, levels)
+        if name in anatomy.readings:
+            chosen = choose_head(name, response, levels) if name in HEADS else _as_it_is(name, response)
+            return anatomy.readings[name], chosen
+        head = name
+    return anatomy.predict, choose_head(head, response, levels)
+
+
+def _resolve_auto(anatomy: Anatomy, head: str, levels: Any) -> tuple[str, Any]:
+    """Return the head and levels that the model stands for, where the user leaves them open."""
+    if head == "auto" and levels is None:
+        head = anatomy.default
+    if head not in ("auto", "quantiles") or levels is not None or not anatomy.levels:
+        return head, levels
+    if len(anatomy.levels) > 1:
+        return "quantiles", anatomy.levels
+    if anatomy.levels[0] == 0.5:  # a median is a point prediction
+        return "point", None
+    raise InvalidParameterError(
+        f"the model predicts the quantile of level {anatomy.levels[0]:g} alone, which is no distribution; give models "
+        "of several levels, {0.1: model, 0.5: model, 0.9: model}"
+    )
+
+
+def _as_it_is(head: str, response: Response) -> Head:
+    if response == "log":
+        raise InvalidParameterError(
+            f'response="log" goes with the heads point, normal and quantiles, got head={head!r}; '
+            'give head="point" if the model predicts log y'
+        )
+    return DistributionHead()
+
+
+def _output_columns(output: Callable[[Any], Any], predict: Callable[[Any], Any], X: Any) -> FloatArray:
+    """Return what the head reads, or the plain prediction where that is a distribution."""
+    read = output(X)
+    columns = as_float_array(predict(X) if isinstance(read, Distribution) else read, "the model's output")
+    return columns.reshape(len(columns), -1)

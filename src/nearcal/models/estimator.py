@@ -1,0 +1,339 @@
+"""RecalibratedRegressor: a scikit-learn meta-estimator around any regressor, calibrated by cross-fitting."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, check_cv, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d, get_tags, indexable
+from sklearn.utils.validation import check_is_fitted
+
+from nearcal._arrays import FloatArray, IntArray, check_choice
+from nearcal._errors import InvalidInputError
+from nearcal.distributions import Distribution
+from nearcal.models.adapters import ModelAdapter, adapt
+from nearcal.models.adapters.batches import join
+from nearcal.models.adapters.heads import HeadLike, Response
+from nearcal.models.adapters.regressors import RegressorModel
+from nearcal.models.calibrate import calibrate
+from nearcal.models.calibrated_model import AnyRecalibrator, CalibratedModel
+from nearcal.recalibration import Workers
+
+Calibration = Literal["cross", "split", "prefit"]
+CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
+
+
+class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor whose predictions are locally recalibrated distributions.
+
+    ``predict`` returns means, as every scikit-learn regressor does; ``predict_interval``, ``predict_quantiles`` and
+    ``predict_dist`` return the rest of what is known.
+
+    Parameters
+    ----------
+    estimator : regressor, optional
+        The regressor to fit and recalibrate: scikit-learn's, a pipeline, LightGBM's, XGBoost's, NGBoost's, anything
+        that :func:`nearcal.adapt` knows and that ``sklearn.base.clone`` can copy. None is ``LinearRegression()``.
+    calibration : {"cross", "split", "prefit"}
+        Where calibration data come from. "cross": the estimator is fitted to all rows, and to ``cv`` parts of them to
+        predict the rows left out; all rows serve both purposes, at the cost of ``cv`` more fits. "split": a share
+        ``calibration_size`` of the rows is held out. "prefit": the estimator is fitted already, and ``fit`` takes
+        calibration data that it has not seen.
+    calibration_size : float or int
+        Share or number of rows held out, for "split".
+    cv : int, splitter or iterable of (train, test)
+        Number of folds, shuffled, or how to make them, for "cross"; each row must be left out once.
+    random_state : int, RandomState or None
+        Shuffles the split and the folds. The estimator has its own.
+    layer, recalibrator, tuning, workers
+        As in :func:`nearcal.calibrate`.
+    head, levels, response
+        How predictions become distributions; see the adapter of the estimator, such as
+        :class:`nearcal.models.adapters.SklearnModel`.
+
+    Attributes
+    ----------
+    estimator_ : regressor
+        The fitted estimator that predicts.
+    calibrated_ : CalibratedModel
+        The recalibrated model: its layer and recalibrator, the reason for them, and the reliability of single
+        predictions.
+    n_features_in_ : int
+        Number of features, where the estimator counts them.
+    feature_names_in_ : ndarray of str
+        Names of features, where the estimator knows them.
+
+    Notes
+    -----
+    Cross-fitting offers the layers "input", "transformed" (where no step of the pipeline before the last learns from
+    responses) and "output" alone. Inside a model the rows it was trained on do not lie where new rows with the same
+    distribution would: their own responses pulled them there. Of outputs, those predicted out of fold are taken. To
+    look for neighbours in hidden layers or leaves use "split".
+
+    An estimator that takes gaps (NaN) is not asked to for a space: rows with gaps can be predicted if the calibration
+    set has some too, or if ``layer="output"``.
+
+    ``clone`` forgets that an estimator was fitted; wrap it in ``sklearn.frozen.FrozenEstimator`` for "prefit" inside
+    of ``GridSearchCV`` or ``cross_val_score``.
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> from sklearn.linear_model import Ridge
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.uniform(-1, 1, size=(2000, 1))
+    >>> y = rng.normal(X[:, 0] ** 2, np.exp(X[:, 0]))
+    >>> model = nc.RecalibratedRegressor(Ridge(), random_state=0).fit(X, y)
+    >>> model.predict_dist([[-0.9], [0.9]]).std().round(1)
+    array([0.5, 2.1])
+    >>> lower, upper = model.predict_interval([[-0.9], [0.9]], coverage=0.9)
+    """
+
+    calibrated_: CalibratedModel
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        calibration: Calibration = "cross",
+        calibration_size: float = 0.25,
+        cv: Any = 5,
+        random_state: Any = None,
+        layer: str | Sequence[str] = "auto",
+        recalibrator: AnyRecalibrator | None = None,
+        tuning: Mapping[str, Any] | None = None,
+        head: HeadLike = "auto",
+        levels: Any = None,
+        response: Response = "identity",
+        workers: Workers | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibration = calibration
+        self.calibration_size = calibration_size
+        self.cv = cv
+        self.random_state = random_state
+        self.layer = layer
+        self.recalibrator = recalibrator
+        self.tuning = tuning
+        self.head = head
+        self.levels = levels
+        self.response = response
+        self.workers = workers
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Self:
+        """Fit the estimator and recalibrate it.
+
+        Parameters
+        ----------
+        X : array_like of shape (n, d)
+            Inputs, passed to the estimator as they are.
+        y : array_like of shape (n,)
+            Responses.
+        groups : array_like of shape (n,), optional
+            For a ``cv`` that keeps groups together, such as GroupKFold.
+        **fit_params
+            Passed to the ``fit`` of the estimator, such as ``sample_weight``; those with one entry a row are cut along
+            with the rows. They do not weigh the calibration.
+        """
+        check_choice(self.calibration, CALIBRATIONS, "calibration")
+        X, y = self._check_data(X, y)
+        if self.calibration == "prefit":
+            model, X_cal, y_cal = self._prefit(fit_params), X, y
+        elif self.calibration == "split":
+            model, X_cal, y_cal = self._split(X, y, fit_params)
+        else:
+            model, X_cal, y_cal = self._cross(X, y, groups, fit_params)
+        self.calibrated_ = calibrate(
+            model,
+            X_cal,
+            y_cal,
+            layer=self.layer,
+            recalibrator=self.recalibrator,
+            tuning=self.tuning,
+            workers=self.workers,
+        )
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the mean of the recalibrated distribution of every row, shape (n,)."""
+        return self.predict_dist(X).mean()
+
+    def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of central intervals that hold the response with probability ``coverage``, each (n,)."""
+        return self.predict_dist(X).interval(coverage)
+
+    def predict_quantiles(self, X: Any, p: Any) -> FloatArray:
+        """Return quantiles: (n,) for one level p, (n, q) for q levels."""
+        return self.predict_dist(X).ppf(p)
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Return the recalibrated predictive distributions."""
+        check_is_fitted(self, "calibrated_")
+        return self.calibrated_.predict(X)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features, where the estimator counts them."""
+        return self._fitted_estimator().n_features_in_
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names of features, where the estimator knows them."""
+        return self._fitted_estimator().feature_names_in_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._estimator())
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan  # where the calibration set has gaps too
+        tags.regressor_tags.poor_score = inner.regressor_tags is not None and inner.regressor_tags.poor_score
+        return tags
+
+    # ---- the three ways to come by calibration data -----------------------------------------------------------------
+
+    def _prefit(self, fit_params: Any) -> ModelAdapter:
+        if fit_params:
+            raise InvalidInputError(
+                f'with calibration="prefit" nothing is fitted, got fit parameters {", ".join(fit_params)}'
+            )
+        self.estimator_ = self._estimator()
+        return self._adapted(self.estimator_)
+
+    def _split(self, X: Any, y: FloatArray, fit_params: Any) -> tuple[ModelAdapter, Any, FloatArray]:
+        rows = np.arange(len(y))
+        train, held_out = train_test_split(rows, test_size=self.calibration_size, random_state=self.random_state)
+        model = self._fitted_to(train, X, y, fit_params)
+        return model, _safe_indexing(X, held_out), y[held_out]
+
+    def _cross(self, X: Any, y: FloatArray, groups: Any, fit_params: Any) -> tuple[ModelAdapter, Any, FloatArray]:
+        shuffles = isinstance(self.cv, int) and not isinstance(self.cv, bool)
+        cv = KFold(self.cv, shuffle=True, random_state=self.random_state) if shuffles else check_cv(self.cv)
+        # the model of all rows is the last one fitted, and stays behind as estimator_
+        model = cross_fit(lambda rows: self._fitted_to(rows, X, y, fit_params), X, y, cv.split(X, y, groups))
+        return model, CalibrationRows(X), y
+
+    def _fitted_to(self, rows: IntArray, X: Any, y: FloatArray, fit_params: Any) -> RegressorModel:
+        params = {name: _cut(value, rows, len(y)) for name, value in fit_params.items()}
+        self.estimator_ = clone(self._estimator()).fit(_safe_indexing(X, rows), y[rows], **params)
+        return self._adapted(self.estimator_)
+
+    def _adapted(self, fitted: Any) -> Any:
+        return adapt(fitted, head=self.head, levels=self.levels, response=self.response)
+
+    def _estimator(self) -> Any:
+        return LinearRegression() if self.estimator is None else self.estimator
+
+    def _fitted_estimator(self) -> Any:
+        if not hasattr(self, "calibrated_"):
+            raise AttributeError(f"{type(self).__name__} is not fitted yet: call fit first")
+        return self.estimator_
+
+    def _check_data(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
+        if y is None:
+            raise InvalidInputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+        (X,) = indexable(X)
+        check_consistent_length(X, y)
+        return X, y
+
+
+def _cut(value: Any, rows: IntArray, n: int) -> Any:
+    """Return the entries of some rows, of a fit parameter that has one a row."""
+    is_by_row = hasattr(value, "__len__") and not isinstance(value, str | dict) and len(value) == n
+    return _safe_indexing(value, rows) if is_by_row else value
+
+
+# ---- cross-fitting: every row is predicted by a model that has not seen it ------------------------------------------
+
+# Positions of training rows inside a model betray their responses, which pulled them there; new rows have no such
+# positions. In the output space of a forest that doubled the CRPS on grades of wine. Only what knows no responses, and
+# what was predicted out of fold, can be compared: see ``CrossFittedModel.layers``.
+
+
+@dataclass(frozen=True)
+class CalibrationRows:
+    """The inputs a model was cross-fitted to, marked: they are to be predicted out of fold."""
+
+    X: Any
+
+
+class CrossFittedModel(ModelAdapter):
+    """Predicts the rows it was cross-fitted to out of fold, and all others by a model fitted to all rows."""
+
+    def __init__(self, model: RegressorModel, output: Any, positions: FloatArray) -> None:
+        self._model = model
+        self._output = output
+        self._positions = positions
+
+    def __repr__(self) -> str:
+        return f"{self._model!r}, cross-fitted"
+
+    def layers(self) -> tuple[str, ...]:
+        """Return the spaces in which new rows can be compared with rows of the training set."""
+        known = () if _transforms_by_responses(self._model.model) else ("transformed",)
+        return tuple(layer for layer in self._model.layers() if layer in {"input", *known, "output"})
+
+    def distribution(self, X: Any) -> Distribution:
+        """Return the predictive distributions of n inputs."""
+        if isinstance(X, CalibrationRows):
+            return self._model.distribution_of(self._output)
+        return self._model.distribution(X)
+
+    def represent(self, X: Any, layer: str) -> FloatArray:
+        """Return where n inputs lie in the space of a layer, shape (n, d)."""
+        self._require_layer(layer)
+        if not isinstance(X, CalibrationRows):
+            return self._model.represent(X, layer)
+        return self._positions if layer == "output" else self._model.represent(X.X, layer)
+
+
+def cross_fit(
+    fit: Callable[[IntArray], RegressorModel], X: Any, y: FloatArray, folds: Iterable[tuple[IntArray, IntArray]]
+) -> CrossFittedModel:
+    """Fit one model to all rows, and one a fold to predict the rows left out of it.
+
+    Parameters
+    ----------
+    fit : callable
+        Returns the model fitted to some rows, given by their numbers.
+    X, y
+        All rows.
+    folds : iterable of (train, test)
+        Row numbers; every row is in one ``test``.
+    """
+    folds = list(folds)
+    order = np.concatenate([test for _, test in folds])
+    if not np.array_equal(np.sort(order), np.arange(len(y))):
+        raise InvalidInputError(
+            f"cv must leave out each of the {len(y)} rows exactly once, got {len(order)} rows left out, "
+            f"{len(np.unique(order))} of them different; use KFold or GroupKFold"
+        )
+    outputs, positions = [], []
+    for train, test in folds:
+        model, left_out = fit(train), _safe_indexing(X, test)
+        outputs.append(model.output(left_out))
+        positions.append(model.represent(left_out, "output"))
+    back = np.argsort(order)
+    output = join(outputs)[back]
+    model = fit(np.arange(len(y))).prepared_by(output, X, y)
+    return CrossFittedModel(model, output, np.concatenate(positions)[back])
+
+
+def _transforms_by_responses(model: Any) -> bool:
+    """Tell whether a step of a pipeline before its last learns from responses, such as an encoder of their means."""
+    if isinstance(model, Pipeline):
+        steps = [step for _, step in model.steps]
+        return any(_learns_from_responses(step) for step in steps[:-1]) or _transforms_by_responses(steps[-1])
+    inner = (getattr(model, name, None) for name in ("best_estimator_", "regressor_", "estimator"))
+    return any(_transforms_by_responses(part) for part in inner if part is not None)
+
+
+def _learns_from_responses(step: Any) -> bool:
+    if not hasattr(step, "get_params"):  # "passthrough", or no estimator of scikit-learn's
+        return False
+    parts = [step, *step.get_params(deep=True).values()]
+    return any(get_tags(part).target_tags.required for part in parts if isinstance(part, BaseEstimator))

@@ -1,0 +1,265 @@
+"""From a model to a calibrated model, with an adapter written by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.models.adapters import ModelAdapter
+
+
+class TwoLayers(ModelAdapter):
+    """Predicts the first input, with a spread learnt from calibration residuals; counts its passes."""
+
+    def __init__(self, spread: float | None = None) -> None:
+        self.spread = spread
+        self.passes: list[tuple[str, ...]] = []
+
+    def layers(self):
+        return ("input", "hidden")
+
+    def distribution(self, X: Any):
+        return nc.Normal(np.asarray(X)[:, 0], self.spread)
+
+    def represent(self, X, layer):
+        self._require_layer(layer)
+        X = np.asarray(X)
+        return X if layer == "input" else np.tanh(X[:, [1]])
+
+    def prepared(self, X_cal, y_cal):
+        return TwoLayers(float(np.std(y_cal - np.asarray(X_cal)[:, 0])))
+
+    def run(self, X, layers):
+        self.passes.append(tuple(layers))
+        return super().run(X, layers)
+
+    def __repr__(self):
+        return "TwoLayers()"
+
+
+@pytest.fixture(scope="module")
+def data():
+    """The spread depends on the second of six columns."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, size=(1200, 6))
+    return X, rng.normal(X[:, 0], np.exp(1.5 * X[:, 1]))
+
+
+@pytest.fixture(scope="module")
+def calibrated(data):
+    return nc.calibrate(TwoLayers(), *data)
+
+
+def test_it_tunes_prepares_and_passes_the_inputs_once(data, calibrated):
+    assert calibrated.model.spread == pytest.approx(np.std(data[1] - data[0][:, 0]))
+    assert calibrated.model.passes == [("input", "hidden")]
+    assert calibrated.layer in ("hidden", "input + hidden")  # relevance finds the column in both
+    assert calibrated.tuning.chosen.space == calibrated.layer
+    assert calibrated.reason == calibrated.tuning.reason
+    chosen, used = calibrated.tuning.chosen, calibrated.recalibrator
+    for setting in ("k", "smoothing", "scaling", "components", "adjustment", "shrinkage"):
+        assert getattr(used, setting) == getattr(chosen, setting)
+
+
+def test_predictions_are_those_of_the_parts(data, calibrated):
+    new = data[0][:20] + 0.01
+    base = calibrated.base(new)
+    local = calibrated.tuning.recalibrator(quantile_rule="predictive", polish=True)
+    model = calibrated.model
+    cal, where = calibrated.represent(data[0]), calibrated.represent(new)
+    expected = local.fit(model.distribution(data[0]), data[1], cal).recalibrate(base, where)
+    out = calibrated.predict(new)
+    assert isinstance(out, nc.Recalibrated)
+    np.testing.assert_array_equal(out.mean(), expected.mean())
+    np.testing.assert_array_equal(out.ppf([0.1, 0.9]), expected.ppf([0.1, 0.9]))
+    np.testing.assert_array_equal(where[:, -1], np.tanh(new[:, 1]))
+    np.testing.assert_array_equal(base.mean(), new[:, 0])
+
+
+def test_it_helps(data, calibrated):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(2000, 6))
+    y = rng.normal(X[:, 0], np.exp(1.5 * X[:, 1]))
+    # a Normal model with one σ pays about a tenth of its score for not knowing the spread of this problem
+    assert nc.scores.crps(calibrated.predict(X), y).mean() < 0.96 * nc.scores.crps(calibrated.base(X), y).mean()
+
+
+def test_a_given_recalibrator_leaves_nothing_to_tune(data):
+    recalibrator = nc.LocalRecalibrator(
+        k=30, smoothing="uniform", scaling="whiten", components=1, quantile_rule="interpolated"
+    )
+    given = nc.calibrate(TwoLayers(), *data, layer="input", recalibrator=recalibrator)
+    assert given.tuning is None
+    assert given.reason == "The recalibrator was given."
+    assert given.model.passes == [("input",)]
+    assert given.layer == "input"
+    assert repr(given.recalibrator) == repr(recalibrator)
+    assert given.predict(data[0][:3]).quantile_rule == "interpolated"
+
+
+def test_what_is_given_narrows_the_choice(data):
+    narrowed = nc.calibrate(
+        TwoLayers(),
+        *data,
+        layer=["input"],
+        tuning={
+            "k": (20, 60),
+            "smoothings": "biweight",
+            "scalings": "none",
+            "components": (None, 1),
+            "adjustments": "none",
+            "shrinkage": False,
+        },
+    )
+    local = [row for row in narrowed.tuning.table if row["kind"] == "local"]
+    assert {row["space"] for row in local} == {"input"}
+    assert {row["k"] for row in local} == {20.0, 60.0}
+    assert {row["smoothing"] for row in local} == {"biweight"}
+    assert len(local) == 4
+
+
+def test_a_good_model_is_left_alone():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    left = nc.calibrate(TwoLayers(), X, rng.normal(X[:, 0], 1.0))
+    assert left.layer is None
+    assert isinstance(left.recalibrator, nc.IdentityRecalibrator)
+    assert left.represent(X) is None
+    np.testing.assert_array_equal(left.predict(X[:5]).mean(), X[:5, 0])
+    table = left.reliability(X[:5])
+    assert not table["out_of_distribution"].any()
+    assert np.isnan(table["p_value"]).all()
+
+
+@pytest.mark.parametrize("recalibrator", [nc.IsotonicRecalibrator(), nc.LocalRecalibrator(k=50)])
+def test_any_recalibrator_can_be_given(data, recalibrator):
+    given = nc.calibrate(TwoLayers(), *data, recalibrator=recalibrator, layer="hidden")
+    assert type(given.recalibrator) is type(recalibrator)
+    new = data[0][:7]
+    expected = given.recalibrator.recalibrate(given.base(new), np.tanh(new[:, [1]]))
+    np.testing.assert_array_equal(given.predict(new).median(), expected.median())
+    assert nc.calibrate(TwoLayers(), *data, recalibrator=recalibrator).layer == "input"
+
+
+def test_a_model_without_layers(data):
+    model = nc.adapters.ColumnsModel("normal", {"loc": "mu", "scale": 1.0})
+    table = {"mu": data[0][:, 0]}
+    given = nc.calibrate(model, table, data[1], recalibrator=nc.IsotonicRecalibrator())
+    expected = nc.IsotonicRecalibrator().fit(model.distribution(table), data[1]).recalibrate(model.distribution(table))
+    assert given.layer is None
+    np.testing.assert_array_equal(given.predict(table).median(), expected.median())
+    with pytest.raises(nc.InvalidInputError, match="spaces must name at least one space"):
+        nc.calibrate(model, table, data[1])
+
+
+def test_reliability_flags_strangers(data, calibrated):
+    assert calibrated.reliability(data[0])["out_of_distribution"].mean() < 0.05
+    given = nc.calibrate(TwoLayers(), *data, recalibrator=nc.LocalRecalibrator(k=20), layer="input")
+    assert given.reliability(data[0][:4] + 50)["out_of_distribution"].all()
+
+
+def test_it_says_what_was_used_and_why(calibrated):
+    text = repr(calibrated)
+    assert "TwoLayers()" in text
+    assert f"layer {calibrated.layer!r}" in text
+    assert f"k={calibrated.recalibrator.k}" in text
+    assert calibrated.reason in text
+
+
+def test_it_is_frozen(calibrated):
+    with pytest.raises(AttributeError):
+        calibrated.layer = "input"
+
+
+ERRORS = {
+    "layer": ({"layer": "hiden"}, "layer must be one of input, hidden, got 'hiden'"),
+    "no layer": ({"layer": []}, "layer must name at least one layer"),
+    "two layers": (
+        {"layer": ["input", "hidden"], "recalibrator": nc.IsotonicRecalibrator()},
+        "layer must be one name where a recalibrator is given",
+    ),
+    "k": ({"tuning": {"k": -1}}, "k must be a whole number"),
+    "rule": ({"tuning": {"rule": "worst"}}, "rule must be one of"),
+    "an option that tune does not have": ({"tuning": {"kk": 3}}, r"options of nearcal\.tune, k, .*rule, got {'kk': 3}"),
+    "what belongs to workers": ({"tuning": {"threads": 1}}, r"options of nearcal\.tune, k, .*rule, got {'threads': 1}"),
+    "no mapping": ({"tuning": 30}, r"tuning must be a mapping of options of nearcal\.tune"),
+    "both": ({"tuning": {}, "recalibrator": nc.IsotonicRecalibrator()}, "give tuning or recalibrator, got both"),
+    "workers": ({"workers": 4}, r"workers must be a nearcal\.Workers.* got 4"),
+    "an option of the choice": (
+        {"k": 30},
+        r"options of the choice go into tuning={'k': \.\.\.}, or give recalibrator=nc\.LocalRecalibrator\(k=\.\.\.\)",
+    ),
+    "an option of a recalibrator": (
+        {"smoothing": "uniform"},
+        r"nc\.LocalRecalibrator\(smoothing=\.\.\.\)",
+    ),
+    "an option of workers": ({"threads": 2}, r"give workers=nc\.Workers\(threads=\.\.\.\), got threads=2"),
+    "an option of nobody": ({"heads": "point"}, "got heads with a TwoLayers"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors(data, case):
+    options, message = ERRORS[case]
+    with pytest.raises(nc.InvalidParameterError, match=message):
+        nc.calibrate(TwoLayers(), *data, **options)
+
+
+def test_responses_must_match(data):
+    with pytest.raises(nc.InvalidInputError, match="y_cal must have shape"):
+        nc.calibrate(_Fixed(), data[0], data[1][:-1])
+
+
+class _Fixed(TwoLayers):
+    def prepared(self, X_cal, y_cal):
+        return TwoLayers(1.0)
+
+
+def test_what_tuning_chooses_is_read_by_the_predictive_rule_and_polished(data):
+    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30})
+    assert tuned.tuning.chosen.kind == "local"
+    assert tuned.recalibrator.polish
+    assert tuned.predict(data[0][:3]).quantile_rule == "predictive"
+
+
+def test_workers_are_handed_on(data):
+    told = []
+    workers = nc.Workers(threads=1, memory=2**24, progress=lambda done, total: told.append((done, total)))
+    tuned = nc.calibrate(TwoLayers(), *data, tuning={"k": 30}, workers=workers)
+    assert told[-1][0] == told[-1][1]
+    assert (tuned.recalibrator.threads, tuned.recalibrator.memory) == (1, 2**24)
+
+
+def test_a_given_recalibrator_stays_as_it_was(data):
+    given = nc.IsotonicRecalibrator()
+    first = nc.calibrate(TwoLayers(), *data, recalibrator=given)
+    before = first.predict(data[0][:5]).mean()
+    nc.calibrate(TwoLayers(), data[0], data[1] + 1, recalibrator=given)
+    np.testing.assert_array_equal(first.predict(data[0][:5]).mean(), before)
+    with pytest.raises(nc.NotFittedError):
+        given.recalibrate(first.base(data[0][:5]))
+
+
+def test_layers_can_be_joined(data):
+    local = nc.LocalRecalibrator(k=30, smoothing="uniform", quantile_rule="predictive", polish=True)
+    joined = nc.calibrate(TwoLayers(), *data, layer="input + hidden", recalibrator=local)
+    new = data[0][:5]
+    np.testing.assert_array_equal(joined.represent(new), np.column_stack([new, np.tanh(new[:, 1])]))
+    cal = np.column_stack([data[0], np.tanh(data[0][:, 1])])
+    expected = local.fit(joined.model.distribution(data[0]), data[1], cal).recalibrate(
+        joined.base(new), joined.represent(new)
+    )
+    np.testing.assert_array_equal(joined.predict(new).median(), expected.median())
+
+
+def test_all_layers_are_tried_alone_and_joined(calibrated):
+    assert set(calibrated.tuning.table["space"]) == {"", "input", "hidden", "input + hidden"}
+
+
+def test_adjustment_and_shrinkage_can_be_given(data):
+    tuning = {"k": (50, 100), "adjustments": "linear", "shrinkage": False}
+    given = nc.calibrate(TwoLayers(), data[0][:200], data[1][:200], layer="input", tuning=tuning)
+    local = given.tuning.table["kind"] == "local"
+    assert set(given.tuning.table["adjustment"][local]) == {"linear"}
+    assert not given.tuning.table["shrinkage"].any()
