@@ -11,7 +11,7 @@ from nearcal.diagnostics._groups import group_coverage
 from nearcal.diagnostics._multiplicity import Correction
 from nearcal.diagnostics._regions import Regions
 from nearcal.distributions import Distribution
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 _SIGNIFICANT = 0.05
 

@@ -10,7 +10,7 @@ from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import as_levels
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 _SPAN = (0.001, 0.999)
 

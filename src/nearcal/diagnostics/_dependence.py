@@ -8,7 +8,7 @@ from nearcal._arrays import FloatArray, as_response, check_count
 from nearcal._table import Table
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import Seed
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 _MOST_ROWS = 2000  # HSIC holds a matrix of rows × rows
 

@@ -15,7 +15,7 @@ from nearcal.diagnostics._region_words import Limits, describe_limits
 from nearcal.diagnostics._regions import Regions
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import Seed
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 _FEWEST = 25  # rows of a region, however small its share
 _SIGNIFICANT = 0.01

@@ -14,7 +14,7 @@ from nearcal._table import Table
 from nearcal.diagnostics._pit import is_covered
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import Seed
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 _CLIP = 1e-3  # predicted probabilities stay this far from 0 and 1, for the logarithmic loss
 

@@ -12,7 +12,7 @@ from nearcal.diagnostics._pit import is_covered
 from nearcal.diagnostics._regions import Regions, as_regions
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import Seed
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 
 def group_coverage(

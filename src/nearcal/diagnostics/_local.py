@@ -12,7 +12,7 @@ from nearcal.diagnostics._regions import Regions, as_regions
 from nearcal.diagnostics._uniformity import UNIFORMITY_TESTS, UniformityTest, independent_share, run_test
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import Seed
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 _SHOWN_DIMENSIONS = 2
 _CLEAR = 2.576  # standard errors by which a mean or a spread must be off to be called so: 1% two-sided

@@ -10,7 +10,7 @@ from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import Seed, as_levels
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 _LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99])
 

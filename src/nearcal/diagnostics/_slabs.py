@@ -11,7 +11,7 @@ from nearcal._table import Table
 from nearcal.diagnostics._pit import is_covered
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import Seed
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 from nearcal.scaling import learn_scaling
 
 

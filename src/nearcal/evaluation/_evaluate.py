@@ -12,7 +12,7 @@ from nearcal.diagnostics._regions import Regions, as_regions
 from nearcal.distributions import Distribution
 from nearcal.distributions.base import Seed
 from nearcal.evaluation._judged import METRICS, Judged, Metric
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 _REGIONAL = ("worst_region_coverage", "regional_coverage_error")
 

@@ -81,12 +81,11 @@ def calibrate(
     options = _tuning_options(tuning)
     if recalibrator is not None and tuning is not None:
         raise InvalidParameterError("tuning chooses a recalibrator: give tuning or recalibrator, got both")
-    if workers is not None and not isinstance(workers, Workers):
-        raise InvalidParameterError(f"workers must be a nearcal.Workers, such as Workers(threads=4), got {workers!r}")
+    workers = Workers.of(workers)
     adapter = adapt(model, **adapter_options).prepared(X_cal, y_cal)
     if recalibrator is not None:
         return _given(adapter, X_cal, y_cal, layer, recalibrator)
-    return _tuned(adapter, X_cal, y_cal, layer, options, workers or Workers())
+    return _tuned(adapter, X_cal, y_cal, layer, options, workers)
 
 
 def _tuned(
@@ -100,15 +99,8 @@ def _tuned(
     dist, spaces = run_layers(adapter, X_cal, _layer_names(layer) or adapter.layers())
     if _layer_names(layer) is None:
         spaces |= _joined_ends(spaces)
-    resources: dict[str, Any] = {"threads": workers.threads, "memory": workers.memory}
-    tuning = tune(dist, y_cal, spaces, **options, **resources, progress=workers.progress)
-    name, kind = tuning.chosen.space, tuning.chosen.kind
-    # tuning often takes few neighbours, whose outermost values are no quantiles to trust: hence not the step rule
-    of_all = {"quantile_rule": "predictive", **resources}
-    by_kind = {"none": {}, "global": of_all, "local": {**of_all, "polish": True}}
-    unfitted = tuning.recalibrator(**by_kind[kind])
-    fitted = unfitted.fit(dist, y_cal, None if name is None else spaces[name])
-    return CalibratedModel(adapter, fitted, name, tuning.reason, tuning)
+    tuning = tune(dist, y_cal, spaces, **options, workers=workers)
+    return CalibratedModel(adapter, tuning.recalibrator, tuning.chosen.space, tuning.reason, tuning)
 
 
 def _given(
@@ -120,9 +112,7 @@ def _given(
     dist, spaces = run_layers(adapter, X_cal, names)
     name = names[0] if names else None  # a model may have no layers, and many recalibrators ask for none
     fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, None if name is None else spaces[name])
-    tuning = getattr(fitted, "tuning_", None)  # LocalRecalibrator() tunes itself
-    reason = "The recalibrator was given." if tuning is None else f"The recalibrator was given. {tuning.reason}"
-    return CalibratedModel(adapter, fitted, name, reason, tuning)
+    return CalibratedModel(adapter, fitted, name, "The recalibrator was given.")
 
 
 def _layer_names(layer: str | Sequence[str]) -> Sequence[str] | None:
@@ -145,7 +135,7 @@ def _joined_ends(spaces: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
 
 def _tuning_options(tuning: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the options of tune, if they are such."""
-    own = {"dist_cal", "y_cal", "spaces", "workers", *_names_of(Workers)}
+    own = {"dist_cal", "y_cal", "spaces", "workers"}
     known = [name for name in _names_of(tune) if name not in own]
     options = {} if tuning is None else tuning
     if not isinstance(options, Mapping) or not set(options) <= set(known):

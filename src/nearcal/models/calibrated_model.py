@@ -9,7 +9,7 @@ import numpy as np
 from nearcal._arrays import FloatArray
 from nearcal.distributions import Distribution
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
-from nearcal.recalibration import Recalibrated, Reliability, unknown_reliability
+from nearcal.recalibration import Recalibrated, Reliability
 from nearcal.tuning import Tuning
 
 _JOINT = " + "
@@ -22,7 +22,7 @@ class AnyRecalibrator(Protocol):
         """Learn from a calibration set."""
         ...
 
-    def recalibrate(self, dist_new: Any, space_new: Any) -> Distribution:
+    def recalibrate(self, dist_new: Any, space_new: Any) -> Recalibrated:
         """Return the recalibrated distributions of new rows."""
         ...
 
@@ -52,7 +52,7 @@ class CalibratedModel:
     reason: str
     tuning: Tuning | None = None
 
-    def predict(self, X: Any) -> Distribution:
+    def predict(self, X: Any) -> Recalibrated:
         """Return the recalibrated predictive distributions of n inputs.
 
         Parameters
@@ -62,8 +62,7 @@ class CalibratedModel:
 
         Returns
         -------
-        Distribution
-            A :class:`Recalibrated` after local and global recalibration.
+        Recalibrated
         """
         if self.layer is None:
             return self.recalibrator.recalibrate(self.base(X), None)
@@ -96,10 +95,7 @@ class CalibratedModel:
             As :meth:`Recalibrated.reliability`. Where recalibration looks at no neighbourhood (tuning may leave a good
             model alone) nothing is known of the inputs: NaN, and no flags.
         """
-        out = self.predict(X)
-        if isinstance(out, Recalibrated):
-            return out.reliability(false_alarm)
-        return unknown_reliability(len(out), false_alarm)
+        return self.predict(X).reliability(false_alarm)
 
     @property
     def recalibration(self) -> "Recalibration":

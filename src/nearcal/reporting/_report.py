@@ -18,7 +18,7 @@ from nearcal.diagnostics._regions import Regions
 from nearcal.distributions import Distribution
 from nearcal.evaluation import Evaluation, evaluate
 from nearcal.persistence._atomic import replacing
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 from nearcal.reporting import _sections
 from nearcal.reporting._explorer import choose_k, explorer_data
 from nearcal.reporting._judgement import Observed, judge

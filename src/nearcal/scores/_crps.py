@@ -4,7 +4,7 @@ from typing import Any
 
 from nearcal._arrays import FloatArray, as_response
 from nearcal.distributions import Distribution
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 # imported for the families they register
 from nearcal.scores import _crps_families, _crps_mixture, _crps_recalibrated, _crps_sample  # noqa: F401

@@ -6,7 +6,7 @@ from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import log_normal_density
 from nearcal.distributions import Distribution
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 # Over normal scores the trapezoidal rule converges faster than any power of the step.
 _STEP = 1 / 16

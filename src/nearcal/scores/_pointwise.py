@@ -4,7 +4,7 @@ from typing import Any
 
 from nearcal._arrays import FloatArray, as_response
 from nearcal.distributions import Distribution
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 
 def log_score(dist: Distribution, y: Any) -> FloatArray:

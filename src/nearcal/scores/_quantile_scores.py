@@ -7,7 +7,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, as_float_array, as_response, require_finite
 from nearcal._errors import InvalidInputError
 from nearcal.distributions import Distribution
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import require_distribution
 
 
 def pinball(dist: Distribution, y: Any, p: Any) -> FloatArray:

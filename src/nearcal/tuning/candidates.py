@@ -56,7 +56,7 @@ class Candidate:
             scaling=self.scaling if self.components is None else Scaling(self.scaling, self.components),
             quantile_rule=quantile_rule,
             corrections=self.corrections + (Polish(),) * polish,
-            workers=workers,
+            workers=None if workers == Workers() else workers,
         )
 
     @classmethod
