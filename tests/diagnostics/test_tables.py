@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.diagnostics._ecdf import probability_inside
-from nearcal.diagnostics._null_distributions import cramer_von_mises_sf
+from nearcal.diagnostics._pit_tables import probability_inside
+from nearcal.diagnostics.uniformity import cramer_von_mises_sf
 
 D = nc.diagnostics
 

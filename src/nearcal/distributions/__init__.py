@@ -1,7 +1,8 @@
 """Predictive distributions: frozen batches, one distribution a row."""
 
-from nearcal.distributions._base import Distribution
+from nearcal.distributions._base import Distribution, Seed, as_levels, interval_levels, require_distribution
 from nearcal.distributions._gamma import Gamma
+from nearcal.distributions._interpolation import Interpolated
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._parametric import Laplace, LogNormal, Normal
 from nearcal.distributions._quantiles import Quantiles
@@ -12,6 +13,7 @@ from nearcal.distributions._wrap import ScipyDistribution, from_scipy, from_torc
 __all__ = [
     "Distribution",
     "Gamma",
+    "Interpolated",
     "Laplace",
     "LogNormal",
     "Mixture",
@@ -19,7 +21,11 @@ __all__ = [
     "Quantiles",
     "Samples",
     "ScipyDistribution",
+    "Seed",
     "StudentT",
+    "as_levels",
     "from_scipy",
     "from_torch",
+    "interval_levels",
+    "require_distribution",
 ]

@@ -75,7 +75,6 @@ class Distribution(ABC):
         return self._cdf(y if self.is_continuous else np.nextafter(y, -np.inf))
 
     def _resolution(self) -> FloatArray:
-        """Return the probability one draw stands for, shape (n,); 0 for a distribution not known through draws."""
         return np.zeros(len(self))
 
     def _z(self, y: FloatArray) -> FloatArray:
@@ -204,6 +203,10 @@ class Distribution(ABC):
         size = check_count(size, "size")
         return self._from_z(np.random.default_rng(rng).standard_normal((len(self), size)))
 
+    def resolution(self) -> FloatArray:
+        """Return the probability one draw stands for, shape (n,); 0 for a distribution not known through draws."""
+        return self._resolution()
+
     # ---- a frozen sequence of rows ----------------------------------------------------------------------------------
 
     def __getitem__(self, rows: Any) -> Self:
@@ -258,6 +261,17 @@ class Distribution(ABC):
                 f"for the same values in every row use np.tile({name}, ({n}, 1))"
             )
         return result
+
+
+def require_distribution(value: Any, name: str) -> Distribution:
+    """Refuse what is not a nearcal distribution, with a hint for the usual mistakes."""
+    if isinstance(value, Distribution):
+        return value
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    raise InvalidInputError(
+        f"{name} must be a nearcal distribution, got {kind}; wrap predictions, for example "
+        "nearcal.Normal(mean, std), nearcal.from_scipy(...) or nearcal.from_torch(...)"
+    )
 
 
 def as_levels(p: Any) -> FloatArray:

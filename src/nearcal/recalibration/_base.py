@@ -8,7 +8,9 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
-from nearcal.distributions import Distribution
+from nearcal.distributions import Distribution, require_distribution
+
+__all__ = ["Recalibrator", "calibration_scores", "require_distribution"]
 
 
 class Recalibrator:
@@ -72,17 +74,6 @@ class Recalibrator:
     def _require_fitted(self) -> None:
         if not hasattr(self, "n_cal_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(dist_cal, y_cal, ...) first")
-
-
-def require_distribution(value: Any, name: str) -> Distribution:
-    """Refuse what is not a nearcal distribution, with a hint for the usual mistakes."""
-    if isinstance(value, Distribution):
-        return value
-    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-    raise InvalidInputError(
-        f"{name} must be a nearcal distribution, got {kind}; wrap predictions, for example "
-        "nearcal.Normal(mean, std), nearcal.from_scipy(...) or nearcal.from_torch(...)"
-    )
 
 
 def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:

@@ -9,9 +9,8 @@ from nearcal.distributions._interpolation import Interpolated, count_not_above
 from nearcal.recalibration import MappedDistribution, Recalibrated
 from nearcal.recalibration._local_sample import CONTINUOUS_RULES, LocalSample
 from nearcal.recalibration._neighborhoods import Rows
-from nearcal.scores._crps_rows import REACH, RELATIVE_TOLERANCE, crps_rows, pinball_density
-from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
-from nearcal.scores._quadrature import integrate
+from nearcal.scores._crps import REACH, RELATIVE_TOLERANCE, crps_rows, integrate, pinball_density
+from nearcal.scores.arrays import interpolated_crps, sorted_sample_crps
 
 _PANELS = 2**16  # pieces of quantile functions integrated together, to bound memory
 _ROUNDING = 1e-14  # of a response: what integrals of differences from it cannot be better than

@@ -5,8 +5,7 @@ import numpy as np
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import log_normal_density
-from nearcal.distributions import Distribution
-from nearcal.recalibration._base import require_distribution
+from nearcal.distributions import Distribution, require_distribution
 
 # Over normal scores the trapezoidal rule converges faster than any power of the step.
 _STEP = 1 / 16
@@ -25,7 +24,8 @@ def kl_divergence(true: Distribution, dist: Distribution, *, reverse: bool = Fal
     true : Distribution
         The true, continuous distributions of n rows, known from a simulation.
     dist : Distribution
-        Predictive distributions of the same rows.
+        Predictive distributions of the same rows. They need a density: one made of atoms, such as a plain weighted
+        sample, has none and raises its own error.
     reverse : bool
         Which of the two divergences.
 
@@ -38,8 +38,8 @@ def kl_divergence(true: Distribution, dist: Distribution, *, reverse: bool = Fal
     -----
     By quadrature over the normal scores t of the true distribution: ∫ φ(t) log(f / g) dt at y = F⁻¹(Φ(t)), within
     ±10 (±36 for the reverse). Densities that vary within a sixteenth of the true standard deviation are not resolved.
-    The density of Samples and of recalibrated distributions is a kernel estimate; it is evaluated at some 320 values a
-    row (1150 for the reverse), so take a few thousand rows at most.
+    The density of a distribution made of many draws is rough, and the divergence measures that roughness too. It is
+    evaluated at some 320 values a row (1150 for the reverse), so take a few thousand rows at most.
 
     References
     ----------
@@ -59,8 +59,8 @@ def kl_divergence(true: Distribution, dist: Distribution, *, reverse: bool = Fal
             f"{'' if true.is_continuous else ', which has atoms'}"
         )
     t = np.arange(-_FAR_REACH if reverse else -_REACH, (_FAR_REACH if reverse else _REACH) + _STEP, _STEP)
-    y = true._from_z(np.broadcast_to(t, (len(true), len(t))))
-    log_ratio = true._logpdf(y) - dist._logpdf(y)
+    y = true.from_z(np.broadcast_to(t, (len(true), len(t))))
+    log_ratio = true.logpdf(y) - dist.logpdf(y)
     if not reverse:
         return _STEP * (np.exp(log_normal_density(t)) * log_ratio).sum(axis=1)
     return _reverse(log_normal_density(t), log_ratio)

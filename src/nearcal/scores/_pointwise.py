@@ -1,10 +1,13 @@
-"""Scores of the density and of the mean."""
+"""Scores of the density, the mean, quantiles and intervals."""
 
 from typing import Any
 
-from nearcal._arrays import FloatArray, as_response
-from nearcal.distributions import Distribution
-from nearcal.recalibration._base import require_distribution
+import numpy as np
+
+from nearcal._arrays import FloatArray, as_float_array, as_response, require_finite
+from nearcal._errors import InvalidInputError
+from nearcal.distributions import Distribution, require_distribution
+from nearcal.scores.arrays import score_interval
 
 
 def log_score(dist: Distribution, y: Any) -> FloatArray:
@@ -24,8 +27,9 @@ def log_score(dist: Distribution, y: Any) -> FloatArray:
 
     Notes
     -----
-    The density of Samples and of recalibrated distributions is a kernel estimate: their log score measures that
-    estimate too. The CRPS does not.
+    The density is the derivative of the cdf: rough where a distribution is made of many draws, and its log score
+    measures that roughness too. A distribution with atoms has no density and raises its own error. The CRPS exists for
+    all of them.
 
     References
     ----------
@@ -64,3 +68,119 @@ def squared_error(dist: Distribution, y: Any) -> FloatArray:
     """
     dist = require_distribution(dist, "dist")
     return (as_response(y, len(dist), "y") - dist.mean()) ** 2
+
+
+def pinball(dist: Distribution, y: Any, p: Any) -> FloatArray:
+    """Return the pinball (quantile, check) loss of the predicted quantiles; lower is better.
+
+    (1{y < q} - p) (q - y), with q the quantile at level p. The CRPS is twice its integral over p.
+
+    Parameters
+    ----------
+    dist : Distribution
+        Predictive distributions of n rows.
+    y : array_like of shape (n,) or (n, 1)
+        What was observed.
+    p : array_like
+        Levels: a scalar, or (q,).
+
+    Returns
+    -------
+    ndarray
+        Shape (n,) for a scalar p, else (n, q).
+
+    References
+    ----------
+    R. Koenker and G. Bassett, *Regression quantiles*, Econometrica 46 (1978), doi:10.2307/1913643.
+
+    Examples
+    --------
+    >>> import nearcal as nc
+    >>> nc.scores.pinball(nc.Normal(0.0, 1.0), [2.0], [0.1, 0.5]).round(3)
+    array([[0.328, 1.   ]])
+    """
+    dist = require_distribution(dist, "dist")
+    levels = as_float_array(p, "p")
+    if levels.ndim > 1:
+        raise InvalidInputError(f"p must be a scalar or have shape (q,), got {levels.shape}")
+    column = as_response(y, len(dist), "y")
+    excess = dist.ppf(levels) - (column if levels.ndim == 0 else column[:, np.newaxis])
+    return np.maximum((1 - levels) * excess, -levels * excess)
+
+
+def interval_score(dist: Distribution, y: Any, coverage: float = 0.95) -> FloatArray:
+    """Return the interval (Winkler) score of the central intervals (l, u); lower is better.
+
+    (u - l) + 2 / (1 - coverage) · (distance of y from the interval).
+
+    Parameters
+    ----------
+    dist : Distribution
+        Predictive distributions of n rows.
+    y : array_like of shape (n,) or (n, 1)
+        What was observed.
+    coverage : float
+        Nominal coverage of the intervals, strictly between 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    References
+    ----------
+    T. Gneiting and A. E. Raftery (2007), section 6.2, doi:10.1198/016214506000001437.
+
+    Examples
+    --------
+    >>> import nearcal as nc
+    >>> nc.scores.interval_score(nc.Normal(0.0, 1.0), [0.0], coverage=0.9).round(3)
+    array([3.29])
+    """
+    dist = require_distribution(dist, "dist")
+    response = as_response(y, len(dist), "y")
+    lower, upper = dist.interval(coverage)
+    return score_interval(lower, upper, response, coverage)
+
+
+def smis(dist: Distribution, y: Any, y_cal: Any, coverage: float = 0.95) -> FloatArray:
+    """Return the paper's standardised interval score; its mean is the sMIS, lower is better.
+
+    The interval score divided by the mean absolute response of the calibration set, which makes it comparable
+    across data sets.
+
+    Parameters
+    ----------
+    dist : Distribution
+        Predictive distributions of n rows.
+    y : array_like of shape (n,) or (n, 1)
+        What was observed.
+    y_cal : array_like of shape (m,) or (m, 1)
+        Responses of the calibration (validation) set.
+    coverage : float
+        Nominal coverage of the intervals, strictly between 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Notes
+    -----
+    The paper's equation carries a minus sign, but its tables, like this function, are positive.
+
+    References
+    ----------
+    R. Torres et al., *Model-Free Local Recalibration of Neural Networks*, arXiv:2403.05756, section 4.1.
+
+    Examples
+    --------
+    >>> import nearcal as nc
+    >>> nc.scores.smis(nc.Normal(0.0, 1.0), [0.0], y_cal=[2.0, -2.0]).round(2)
+    array([1.96])
+    """
+    size = np.abs(as_float_array(y_cal, "y_cal"))
+    if size.ndim not in (1, 2) or size.size == 0 or size.size != len(size):
+        raise InvalidInputError(f"y_cal must have shape (m,) or (m, 1) with m >= 1, got {size.shape}")
+    require_finite(size, "y_cal")
+    if not size.any():
+        raise InvalidInputError("y_cal must not be all zeros: the score is divided by its mean absolute value")
+    return interval_score(dist, y, coverage) / size.mean()

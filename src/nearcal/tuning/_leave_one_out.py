@@ -12,7 +12,7 @@ from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration._chunks import Workers
 from nearcal.recalibration._left_out import LeftOut, Neighborhood, View
 from nearcal.recalibration._local_sample import Calibration, LocalSample
-from nearcal.scores._crps_sample import sorted_sample_crps
+from nearcal.scores.arrays import sorted_sample_crps
 from nearcal.smoothing import Smoothing, smoothing_code
 from nearcal.tuning._candidates import Candidate
 from nearcal.tuning._row_values import RowValues, row_values
