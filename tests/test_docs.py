@@ -16,7 +16,10 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not path.relative_to(DOCS).parts[0].startswith("_"))
 MODULES = (
     "nearcal",
-    *(f"nearcal.{name}" for name in ("adapters", "datasets", "diagnostics", "persistence", "plots", "scores")),
+    *(
+        f"nearcal.{name}"
+        for name in ("adapters", "datasets", "diagnostics", "persistence", "reporting.plots", "scores")
+    ),
 )
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 
@@ -84,4 +87,6 @@ def test_every_extra_that_pages_speak_of_exists():
 
 
 def test_nothing_public_was_forgotten_here():
-    assert set(MODULES) >= {f"nearcal.{name}" for name in nc.__all__ if type(getattr(nc, name)).__name__ == "module"}
+    assert set(MODULES) >= {
+        getattr(nc, name).__name__ for name in nc.__all__ if type(getattr(nc, name)).__name__ == "module"
+    }

@@ -23,7 +23,6 @@ def test_all_names_what_is_visible():
         "cli",
         "distributions",
         "estimator",
-        "evaluation",
         "neighbors",
         "persistence",
         "recalibration",

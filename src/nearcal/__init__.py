@@ -52,13 +52,12 @@ from nearcal.recalibration import (
 )
 
 if TYPE_CHECKING:
-    from nearcal import adapters, datasets, diagnostics, plots, scores
+    from nearcal import adapters, datasets, diagnostics, scores
     from nearcal.adapters import adapt
     from nearcal.calibrated import CalibratedModel, Recalibration, calibrate
     from nearcal.estimator import RecalibratedRegressor
-    from nearcal.evaluation import Evaluation, evaluate
     from nearcal.persistence import load, save
-    from nearcal.reporting import Report, report
+    from nearcal.reporting import Evaluation, Report, evaluate, plots, report
     from nearcal.tuning import Candidate, Tuning, tune
 
 __all__ = [
@@ -123,7 +122,7 @@ __all__ = [
 _LAZY = {
     "CalibratedModel": "nearcal.calibrated",
     "Candidate": "nearcal.tuning",
-    "Evaluation": "nearcal.evaluation",
+    "Evaluation": "nearcal.reporting",
     "RecalibratedRegressor": "nearcal.estimator",
     "Recalibration": "nearcal.calibrated",
     "Report": "nearcal.reporting",
@@ -133,9 +132,9 @@ _LAZY = {
     "calibrate": "nearcal.calibrated",
     "datasets": "nearcal",
     "diagnostics": "nearcal",
-    "evaluate": "nearcal.evaluation",
+    "evaluate": "nearcal.reporting",
     "load": "nearcal.persistence",
-    "plots": "nearcal",
+    "plots": "nearcal.reporting",
     "report": "nearcal.reporting",
     "save": "nearcal.persistence",
     "scores": "nearcal",

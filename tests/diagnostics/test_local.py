@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.diagnostics.groups import adjust
 from nearcal.diagnostics._conditional_coverage import densest_window
+from nearcal.diagnostics.groups import adjust
 
 D = nc.diagnostics
 

@@ -12,11 +12,8 @@ import pandas as pd
 import pytest
 
 import nearcal as nc
-from nearcal.reporting._explorer import choose_k
-from nearcal.reporting._markup import Markup, element, join
-from nearcal.reporting._names import shorten, shorten_all
-from nearcal.reporting._packing import pack_numbers, pack_scaled
-from nearcal.reporting._page import embed_json
+from nearcal.reporting._explorer import choose_k, pack_numbers, pack_scaled
+from nearcal.reporting._page import Markup, element, embed_json, join, shorten, shorten_all
 from tests.reporting.cases import HOSTILE, hostile_report, make
 
 

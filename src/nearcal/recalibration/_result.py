@@ -114,6 +114,11 @@ class Recalibrated(Distribution):
         """Return the number of rows."""
         return len(self.base)
 
+    @property
+    def n_cal(self) -> int:
+        """The number of calibration rows it was learnt from."""
+        return len(self._calibration.z)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle and copy take along: all but the neighbourhoods kept, which can be found again."""
         state = {**vars(self), "_kept": {}}

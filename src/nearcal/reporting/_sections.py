@@ -6,11 +6,10 @@ import numpy as np
 
 from nearcal._table import format_number, format_with_error
 from nearcal.diagnostics import pit_histogram, reliability
-from nearcal.evaluation import Evaluation
 from nearcal.reporting import _charts
+from nearcal.reporting._evaluate import Evaluation
 from nearcal.reporting._judgement import POWER, SIGNIFICANT, SMALL_DISTANCE, SMALL_GAP, Grade, Judgement
-from nearcal.reporting._markup import Markup, element, join
-from nearcal.reporting._names import shorten, shorten_all
+from nearcal.reporting._page import Markup, element, join, shorten, shorten_all
 from nearcal.reporting._verdict import Method, Verdict
 from nearcal.tuning import Tuning
 

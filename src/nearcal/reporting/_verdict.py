@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nearcal.diagnostics._region_words import EVERYWHERE
+from nearcal.diagnostics.features import EVERYWHERE
 from nearcal.reporting._judgement import Grade, Judgement, Observed, detectable_gap, severity
 
 State = Literal["fine", "slight", "places", "wrong"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.plots._style import PALETTE, style
+from nearcal.reporting.plots._drawing import PALETTE, style
 
 D, P = nc.diagnostics, nc.plots
 RNG = np.random.default_rng(1)
