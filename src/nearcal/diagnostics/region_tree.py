@@ -116,7 +116,7 @@ def split_rows(n: int, search: float, generator: np.random.Generator) -> NDArray
 
 
 @dataclass(frozen=True)
-class Found:
+class DescribedRegions:
     """Regions, and the features that describe them, the first cut first."""
 
     regions: Regions
@@ -148,7 +148,7 @@ def find_regions(
     *,
     depth: int = 3,
     mass: float = 0.03,
-) -> Found:
+) -> DescribedRegions:
     """Grow the tree on the searched rows and return its leaves with the other rows."""
     if not 0 < mass < 1:
         raise InvalidParameterError(f"mass must lie strictly between 0 and 1, got {mass!r}")
@@ -169,7 +169,7 @@ def find_regions(
     members = [held_out[_inside(leaf.limits, columns, held_out)] for leaf in leaves]
     named = [(describe_limits(leaf.limits, columns), m) for leaf, m in zip(leaves, members, strict=True) if len(m)]
     regions = Regions(np.array([name for name, _ in named]), tuple(m for _, m in named))
-    return Found(regions, tuple(columns[j].name for j in dict.fromkeys(cut_by)))
+    return DescribedRegions(regions, tuple(columns[j].name for j in dict.fromkeys(cut_by)))
 
 
 def _components(u: FloatArray, covered: NDArray[np.bool_]) -> FloatArray:
