@@ -19,10 +19,10 @@ def test_import_loads_nothing_heavy():
 def test_all_names_what_is_visible():
     visible = {name for name in dir(nc) if not name.startswith("_")}
     modules = {
+        "calibrated",
         "cli",
         "distributions",
-        "evaluation",
-        "models",
+        "estimator",
         "neighbors",
         "persistence",
         "recalibration",

@@ -1,4 +1,7 @@
-"""A small table: named columns of equal length, printed aligned, handed on to pandas or polars."""
+"""A small table: named columns of equal length, printed aligned, handed on to pandas or polars.
+
+Neither of the two is a dependency of nearcal: what diagnostics return needs no more than this.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, Self

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.diagnostics._described_regions import find_regions, split_rows
-from nearcal.diagnostics._features import Feature, as_features
+from nearcal.diagnostics.features import Feature, as_features
+from nearcal.diagnostics.region_tree import find_regions, split_rows
 
 D = nc.diagnostics
 GRADES = ("poor", "fair", "good", "best")

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.diagnostics._multiplicity import adjust
-from nearcal.diagnostics._slabs import densest_window
+from nearcal.diagnostics._conditional_coverage import densest_window
+from nearcal.diagnostics.groups import adjust
 
 D = nc.diagnostics
 
@@ -139,7 +139,7 @@ def test_width_dependence():
 
 
 def test_hsic_by_its_definition():
-    from nearcal.diagnostics._dependence import _hsic
+    from nearcal.diagnostics._conditional_coverage import _hsic
 
     rng = np.random.default_rng(10)
     width, miss = rng.uniform(size=30), (rng.uniform(size=30) < 0.4).astype(float)

@@ -5,10 +5,19 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.diagnostics._ecdf import probability_inside
-from nearcal.diagnostics._null_distributions import cramer_von_mises_sf
+from nearcal.diagnostics._pit_tables import probability_inside
+from nearcal.diagnostics.uniformity import cramer_von_mises_sf
 
 D = nc.diagnostics
+
+
+class WithoutDensity(nc.Samples):
+    """Draws that have atoms and no density, as they say."""
+
+    has_density = False
+
+    def logpdf(self, y):
+        raise nc.InvalidInputError("no density")
 
 
 def test_histogram_counts_and_band():
@@ -126,17 +135,36 @@ def test_coverage_map_leaves_thin_cells_out_and_wants_two_columns():
         D.coverage_map(dist, y, space, cells=3, least=200)
 
 
-def test_density_curves_are_the_densities():
+def test_density_curves_are_densities_averaged_over_windows():
     dists = {"a": nc.Normal([0.0, 5.0], 1.0), "b": nc.Normal([0.0, 5.0], [2.0, 0.5])}
-    table = D.density_curves(dists, 80)
+    table = D.density_curves(dists, 80, window=0.1)
     for name, dist in dists.items():
         for row in range(2):
             chosen = (table["method"] == name) & (table["row"] == row)
-            expected = stats.norm.pdf(table["y"][chosen], dist.mean()[row], dist.std()[row])
-            np.testing.assert_allclose(table["density"][chosen], expected, rtol=1e-10)
+            y = table["y"][chosen]
+            ends = y + 0.05 * np.array([[-1], [1]]) * np.ptp(y)
+            mass = np.diff(stats.norm.cdf(ends, dist.mean()[row], dist.std()[row]), axis=0)[0]
+            np.testing.assert_allclose(table["density"][chosen], mass / (0.1 * np.ptp(y)), rtol=1e-10, atol=1e-13)
     assert table["y"][table["row"] == 0].min() == pytest.approx(2 * stats.norm.ppf(0.001))
+    # a narrow window is the density itself, up to h² f'' / 24 and what cancels
+    fine = D.density_curves(dists, 80, window=1e-3)
+    chosen = (fine["method"] == "a") & (fine["row"] == 0)
+    np.testing.assert_allclose(fine["density"][chosen], stats.norm.pdf(fine["y"][chosen]), rtol=1e-3, atol=1e-12)
     with pytest.raises(nc.InvalidInputError, match="same rows"):
         D.density_curves({"a": dists["a"], "b": dists["b"][0]})
+    with pytest.raises(nc.InvalidParameterError, match="window must lie strictly between 0 and 1, got 0"):
+        D.density_curves(dists, window=0)
+
+
+def test_density_curves_of_draws_need_no_density():
+    rng = np.random.default_rng(3)
+    draws = WithoutDensity(rng.normal(size=(1, 1000)), tails="empirical")
+    table = D.density_curves({"draws": draws})
+    # the mean of 1,000 draws in a window of 0.15: a standard error of 0.05 at the top; their sum is all probability
+    np.testing.assert_allclose(table["density"], stats.norm.pdf(table["y"]), atol=0.25)
+    assert np.trapezoid(table["density"], table["y"]) == pytest.approx(1.0, abs=0.03)
+    same = D.density_curves({"point": WithoutDensity([[2.0, 2.0]], tails="empirical")}, 3)
+    assert same["density"] == pytest.approx(1 / 0.025)
 
 
 def test_intervals_are_sorted_and_judged():

@@ -5,8 +5,13 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.diagnostics._null_distributions import anderson_darling_sf, cramer_von_mises_sf, frosini_sf
-from nearcal.diagnostics._uniformity import UNIFORMITY_TESTS, run_test
+from nearcal.diagnostics.uniformity import (
+    UNIFORMITY_TESTS,
+    anderson_darling_sf,
+    cramer_von_mises_sf,
+    frosini_sf,
+    run_test,
+)
 
 TESTS = list(UNIFORMITY_TESTS)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.reporting._names import shorten
+from nearcal.reporting._page import shorten
 from tests.reporting.cases import HOSTILE, hostile_report, make
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

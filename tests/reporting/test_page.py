@@ -12,11 +12,9 @@ import pandas as pd
 import pytest
 
 import nearcal as nc
-from nearcal.reporting._explorer import choose_k
-from nearcal.reporting._markup import Markup, element, join
-from nearcal.reporting._names import shorten, shorten_all
-from nearcal.reporting._packing import pack_numbers, pack_scaled
-from nearcal.reporting._page import embed_json
+from nearcal.diagnostics.features import Feature
+from nearcal.reporting._explorer import _axis, choose_k, pack_numbers, pack_scaled
+from nearcal.reporting._page import Markup, element, embed_json, join, shorten, shorten_all
 from tests.reporting.cases import HOSTILE, hostile_report, make
 
 
@@ -258,3 +256,15 @@ def test_bad_arguments():
         nc.report(dist, y, features=features, k=101)
     with pytest.raises(nc.InvalidInputError, match="dists must all have 100 rows"):
         nc.report({"a": dist, "b": dist[:9], "c": dist}, y)
+
+
+def test_thousands_of_texts_that_begin_alike_stay_apart():
+    # quadratic before: each text was looked for among all those before it
+    names = [f"{'the same long beginning ' * 4}{j}" for j in range(20_000)]
+    assert len(set(shorten_all(names))) == 20_000
+
+
+def test_a_feature_may_have_more_levels_than_two_bytes_count():
+    n = 70_000
+    feature = Feature("name", np.arange(n, dtype=float), tuple(map(str, range(n))), is_ordered=False)
+    assert _axis(feature, np.arange(n - 3, n))["kind"] == "uint32"

@@ -1,12 +1,15 @@
 """The words follow from the truth: calibrated, wrong everywhere, wrong in places, mended, spoilt, too few rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import nearcal as nc
 from nearcal.diagnostics import Regions
-from nearcal.reporting._judgement import Grade, Observed, detectable_gap, grade, judge
+from nearcal.reporting._judgement import Grade, Observed, all_rows, detectable_gap, grade, judge
+from nearcal.reporting._verdict import Change, Method, decide
 from tests.reporting.cases import make
 
 N = 4000
@@ -67,7 +70,102 @@ def test_not_mended_and_spoilt():
     assert same.verdict.headline == "Recalibration did not mend it"
     assert "does not change measurably" in questions(same)["Mended?"].text
     spoilt = nc.report({"base": after("right"), "worse": dist}, y, features=features)
-    assert spoilt.verdict.headline == "Recalibration did harm"
+    assert spoilt.verdict.headline.startswith("Worse after recalibration: the error of the predictions (CRPS) rose")
+
+
+def test_a_lower_coverage_is_never_called_better():
+    # regions get right one by one while the rest gets worse: coverage falls from 88% to 26% and the error rises
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(size=(N, 2)), rng.normal(size=N)
+    g = x[:, 0] < 0.25
+    before, after = nc.Normal(np.full(N, 0.4), 1.0), nc.Normal(np.where(g, 0.0, 2.0), np.where(g, 1.0, 0.2))
+    found = nc.report({"before": before, "after": after}, y, x)
+    assert found.verdict.headline == (
+        "Worse after recalibration: the error of the predictions (CRPS) rose and the overall coverage moved away from "
+        "90%"
+    )
+    assert found.verdict.mood == "bad"
+    assert questions(found)["Mended?"].text.startswith("No.")
+    # the other way round the score and the coverage get better, and the region that was right gets wrong
+    back = nc.report({"before": after, "after": before}, y, x)
+    assert back.verdict.headline.startswith("Not mended by recalibration: the error of the predictions (CRPS) fell")
+    assert back.verdict.headline.endswith(", but more regions are clearly off")
+
+
+def test_a_coverage_that_moves_away_alone_is_worse():
+    # a spread where the density is: the score hardly changes, the coverage does
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=20_000)
+    right, narrow = nc.Normal(np.zeros(len(y)), 1.0), nc.Normal(np.zeros(len(y)), 0.95)
+    found = nc.report({"right": right, "narrow": narrow}, y)
+    assert found.verdict.headline.startswith("Worse after recalibration: ")
+    assert "the overall coverage moved away from 90%" in found.verdict.headline
+    assert nc.report({"narrow": narrow, "right": right}, y).verdict.mood == "good"
+
+
+@pytest.mark.parametrize(
+    ("score", "regions", "expected"),
+    [
+        ((-0.1, 0.01), (2, 1), "Better after recalibration, but not mended"),
+        ((0.0, 0.01), (2, 1), "Better after recalibration, but not mended"),
+        ((0.0, 0.01), (2, 2), "Recalibration did not mend it"),
+        ((0.1, 0.01), (2, 1), "Worse after recalibration: the error of the predictions (CRPS) rose"),
+        ((0.1, 0.01), (2, 0), "(CRPS) rose, though nothing is clearly off any more"),
+        ((np.inf, np.nan), (2, 2), "Worse after recalibration: the error of the predictions (CRPS) rose"),
+        ((0.0, 0.01), (1, 2), "Worse after recalibration: more regions are clearly off"),
+        (
+            (-0.1, 0.01),
+            (1, 2),
+            "Not mended by recalibration: the error of the predictions (CRPS) fell, but more regions",
+        ),
+        ((0.1, 0.01), (0, 0), "Worse after recalibration: the error of the predictions (CRPS) rose"),
+        ((-0.1, 0.01), (2, 0), "Right on average but wrong in places, mended by recalibration"),
+    ],
+)
+def test_the_headline_weighs_score_and_regions(score, regions, expected):
+    dist, y, _ = make(N, 2, "right")
+    observed = Observed.of(dist, y, 0.9, None, 0)
+    overall = replace(judge(observed, all_rows(N))[0], grade=Grade.FINE)
+    methods = []
+    for name, clear in zip(("before", "after"), regions, strict=True):
+        grades = [Grade.CLEAR] * clear + [Grade.FINE] * (2 - clear)
+        judged = [replace(overall, region=str(j), grade=one) for j, one in enumerate(grades)]
+        methods.append(Method(name, observed, overall, judged))
+    verdict = decide(methods, Change(*score))
+    assert expected in verdict.headline
+    assert ("Worse" in verdict.headline) == (verdict.headline.startswith("Worse"))
+
+
+def test_words_about_width_follow_the_coverage():
+    # a few outliers make the scores spread by more than 1 while 90% intervals cover more than 90%
+    y = 1.1 * np.random.default_rng(3).standard_t(2.5, size=N)
+    dist = nc.Normal(np.zeros(N), 2.2)
+    assert dist.z(y).std() > 1.0
+    found = nc.report(dist, y)
+    assert found.evaluation["value"][found.evaluation["metric"] == "coverage"][0] > 0.93
+    assert "Predictions are too wide." in questions(found)["Calibrated overall?"].text
+    table = nc.diagnostics.local_calibration(dist, y, regions=np.zeros(N, dtype=int), coverage=0.9)
+    assert table["finding"].tolist() == ["too wide"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_word_contradicts_the_coverage_beside_it(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(50, 2000))
+    y = rng.standard_t(rng.uniform(1.5, 10), size=n) * rng.uniform(0.5, 2) + rng.normal(0, 0.5)
+    observed = Observed.of(nc.Normal(np.zeros(n), 1.0), y, 0.9, None, 0)
+    one = judge(observed, all_rows(n))[0]
+    assert not ("too narrow" in one.finding and one.coverage >= 0.9)
+    assert not ("too wide" in one.finding and one.coverage <= 0.9)
+
+
+def test_a_feature_of_unique_texts_describes_nothing():
+    dist, y, features = make(N, 1, "places")
+    names = [f"person {j}" for j in range(N)]
+    found = nc.report(dist, y, features={"name": names})
+    assert found.regions["region"].tolist() == ["all rows"]
+    both = nc.report(dist, y, features={**features, "name": names})
+    assert both.regions["region"].tolist() == nc.report(dist, y, features=features).regions["region"].tolist()
 
 
 def test_few_rows_are_not_enough_to_acquit():

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from tests import reference
 
 import nearcal as nc
-from nearcal.scores._crps_rows import crps_rows
+from nearcal.scores._crps import crps_rows
 
 Y = np.array([-3.0, 0.01, 0.7, 2.0, 30.0])
 CUTS = [1e-10, 1e-6, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 0.999, 1 - 1e-6]

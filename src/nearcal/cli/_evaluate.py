@@ -8,7 +8,7 @@ import typer
 from nearcal.cli._console import print_json
 from nearcal.cli._judging import judge
 from nearcal.cli._mistakes import Mistake, check_share
-from nearcal.evaluation import evaluate as compare
+from nearcal.reporting import evaluate as compare
 
 EXAMPLES = """
 nearcal evaluate model.nearcal test.parquet

@@ -7,14 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit, ndtr
 
-from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_count
+from nearcal._arrays import FloatArray, IntArray, as_space, check_count
 from nearcal._errors import InvalidParameterError
 from nearcal._optional import import_extra
 from nearcal._table import Table
-from nearcal.diagnostics._pit import is_covered
-from nearcal.distributions import Distribution
-from nearcal.distributions.base import Seed
-from nearcal.distributions import require_distribution
+from nearcal.diagnostics.pit_values import is_covered
+from nearcal.distributions import Distribution, Seed
 
 _CLIP = 1e-3  # predicted probabilities stay this far from 0 and 1, for the logarithmic loss
 
@@ -85,9 +83,8 @@ def excess_risk(
     >>> bool(table["p_value"][0] < 0.001)
     True
     """
-    dist = require_distribution(dist, "dist")
-    covered = is_covered(dist, as_response(y, len(dist), "y"), coverage)
-    points = as_space(space, "space", len(dist))
+    covered = is_covered(dist, y, coverage)
+    points = as_space(space, "space", len(covered))
     if check_count(folds, "folds", 2) > len(points):
         raise InvalidParameterError(f"folds must be at most the number of rows, {len(points)}, got {folds}")
     generator = np.random.default_rng(rng)

@@ -78,7 +78,6 @@ class Distribution(ABC):
         return self._cdf(y if self.is_continuous else np.nextafter(y, -np.inf))
 
     def _resolution(self) -> FloatArray:
-        """Return the probability one draw stands for, shape (n,); 0 for a distribution not known through draws."""
         return np.zeros(len(self))
 
     def _z(self, y: FloatArray) -> FloatArray:
@@ -222,6 +221,10 @@ class Distribution(ABC):
         """
         size = check_count(size, "size")
         return self._from_z(np.random.default_rng(rng).standard_normal((len(self), size)))
+
+    def resolution(self) -> FloatArray:
+        """Return the probability one draw stands for, shape (n,); 0 for a distribution not known through draws."""
+        return self._resolution()
 
     # ---- a frozen sequence of rows ----------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nearcal._atomic import replacing
 from nearcal._errors import ArtefactError, InvalidInputError
 from nearcal._version import __version__
-from nearcal.persistence._atomic import replacing
 from nearcal.persistence._classes import require_savable
 from nearcal.persistence._encoding import Decoder, Encoder
 from nearcal.persistence._file import read_file, write_file

@@ -1,5 +1,10 @@
-"""The report: one page for the person who must decide whether to trust a model."""
+"""What a person looks at: the table before and after, plots, and one page to decide whether to trust a model by.
 
+Not named after :func:`nearcal.report`: importing a package of that name would put itself in the function's place.
+"""
+
+from nearcal.reporting import plots
+from nearcal.reporting._evaluate import Evaluation, Metric, evaluate
 from nearcal.reporting._report import Report, report
 
-__all__ = ["Report", "report"]
+__all__ = ["Evaluation", "Metric", "Report", "evaluate", "plots", "report"]

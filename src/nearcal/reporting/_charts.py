@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nearcal._table import Table
 from nearcal.reporting._judgement import Judgement
-from nearcal.reporting._markup import Markup, element
+from nearcal.reporting._page import Markup, element
 
 
 def role(place: int, count: int) -> str:

@@ -1,22 +1,25 @@
 """What the explorer of the page needs to know of every row, small enough to travel in the page."""
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal.diagnostics._features import Feature
-from nearcal.diagnostics._neighborhoods import calibration_columns, local_figures, neighborhood_means
+from nearcal.diagnostics.features import Feature
+from nearcal.diagnostics.local import calibration_columns, local_figures, neighborhood_means
 from nearcal.distributions import Distribution
 from nearcal.reporting._judgement import Observed
-from nearcal.reporting._packing import pack, pack_numbers, pack_scaled
 from nearcal.scaling import learn_scaling
 
 SCORES = np.linspace(-2.5, 2.5, 11)  # normal scores of the quantiles that densities are drawn from
 DIMENSIONS = 12  # of the space that neighbours are searched in; more are reduced to principal components
 _AXES = 24  # features that can be chosen as axes
+_MOST_DISTINCT = 4096  # beyond, a list of values is longer than the values themselves
+_STEPS = 2**16 - 1
 _EXTREMES = 0.02  # share of rows beyond the ends of a colour scale
 
 
@@ -102,7 +105,8 @@ def _axis(feature: Feature, rows: IntArray) -> dict[str, Any]:
     values = feature.values[rows]
     if feature.levels is None:
         return {"name": feature.name, **pack_numbers(values)}
-    kind = "uint8" if len(feature.levels) <= 256 else "uint16"
+    count = len(feature.levels)
+    kind = "uint8" if count <= 2**8 else "uint16" if count <= 2**16 else "uint32"
     return {"name": feature.name, "levels": list(feature.levels), **pack(values, kind)}
 
 
@@ -145,3 +149,28 @@ def _quantiles(dists: Sequence[Distribution], coverage: float) -> dict[str, Any]
     span = np.where(high > low, high - low, 1.0)[:, np.newaxis]
     share = np.clip((both - low[:, np.newaxis]) / span, 0.0, 1.0)
     return {"low": pack(low, "float32"), "high": pack(high, "float32"), "quantiles": pack_scaled(share, 0.0, 1.0)}
+
+
+# ---- arrays as text: typed, little-endian, base64; what `page/arrays.js` unpacks ------------------------------------
+
+
+def pack(array: NDArray[Any], kind: str) -> dict[str, Any]:
+    """Pack an array as it is, in C order; kind is uint8, uint16, uint32 or float32."""
+    data = np.ascontiguousarray(array, dtype=np.dtype(kind).newbyteorder("<"))
+    return {"kind": kind, "data": b64encode(data.tobytes()).decode("ascii")}
+
+
+def pack_scaled(values: FloatArray, low: float, high: float) -> dict[str, Any]:
+    """Pack numbers as 65,535 steps from low to high; what lies beyond is moved to the end."""
+    span = high - low if high > low else 1.0
+    steps = np.clip(np.rint((values - low) / span * _STEPS), 0, _STEPS)
+    return {**pack(steps, "uint16"), "low": float(low), "high": float(low + span)}
+
+
+def pack_numbers(values: FloatArray) -> dict[str, Any]:
+    """Pack numbers so that they read as they were: places in a list if few differ, else to seven digits."""
+    distinct, place = np.unique(values, return_inverse=True)
+    if len(distinct) > _MOST_DISTINCT:
+        return pack(values, "float32")
+    listed = [None if np.isnan(value) else value for value in distinct.tolist()]
+    return {**pack(place, "uint8" if len(distinct) <= 256 else "uint16"), "values": listed}

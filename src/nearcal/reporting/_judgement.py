@@ -1,5 +1,6 @@
 """How calibrated predictions are in a region: tests, the size of what is wrong, and a grade by a stated rule."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -9,19 +10,19 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
 from nearcal.diagnostics import Regions, pit
-from nearcal.diagnostics._local import describe
-from nearcal.diagnostics._multiplicity import adjust
-from nearcal.diagnostics._pit import is_covered
-from nearcal.diagnostics._reliability import clopper_pearson
-from nearcal.diagnostics._uniformity import independent_share, run_test
-from nearcal.distributions import Distribution
-from nearcal.distributions.base import Seed
-from nearcal.recalibration import Recalibrated
+from nearcal.diagnostics.features import EVERYWHERE, Feature
+from nearcal.diagnostics.groups import adjust, clopper_pearson
+from nearcal.diagnostics.local import describe
+from nearcal.diagnostics.pit_values import is_covered
+from nearcal.diagnostics.region_tree import find_regions, split_rows
+from nearcal.diagnostics.uniformity import independent_share, run_test
+from nearcal.distributions import Distribution, Seed
 
 SIGNIFICANT = 0.05
 SMALL_DISTANCE = 0.05  # of the PIT values' distribution from uniform: no probability is off by more
 SMALL_GAP = 0.03  # of the coverage
 POWER = 0.8
+_SEARCH = 0.5  # share of the rows that regions are searched in; they are tested on the others
 TESTS = 2  # a region: shape and coverage
 
 
@@ -46,8 +47,7 @@ class Observed:
     @classmethod
     def of(cls, dist: Distribution, y: FloatArray, coverage: float, n_cal: int | None, rng: Seed) -> "Observed":
         """Look at a method; ``n_cal`` is how many calibration rows its sampling error comes from, if any."""
-        if n_cal is None and isinstance(dist, Recalibrated):
-            n_cal = len(dist._calibration.z)
+        n_cal = getattr(dist, "n_cal", None) if n_cal is None else n_cal
         return cls(pit(dist, y, rng), dist.z(y), is_covered(dist, y, coverage), coverage, n_cal)
 
 
@@ -97,7 +97,7 @@ def judge(observed: Observed, regions: Regions) -> list[Judgement]:
                 distance=distance,
                 p_value=p_value,
                 grade=grade(p_value, distance, hits / n - observed.coverage),
-                finding=describe(finite, p_value) if len(finite) else "impossible",
+                finding=describe(finite, hits / n, observed.coverage, p_value) if len(finite) else "impossible",
             )
         )
     return results
@@ -131,3 +131,35 @@ def detectable_gap(observed: Observed, n: int, regions: int = 1) -> float:
 def severity(one: Judgement, coverage: float) -> tuple[Grade, float, float]:
     """Return what judgements are ordered by: the grade, then the gap of coverage."""
     return one.grade, abs(one.coverage - coverage), one.distance
+
+
+@dataclass(frozen=True)
+class Places:
+    """Regions with the rows to test them on, the features that describe them, and those found for the last alone."""
+
+    regions: Regions
+    features: tuple[str, ...]
+    anew: frozenset[str]
+
+
+def describe_places(
+    observed: Sequence[Observed], columns: Sequence[Feature], generator: np.random.Generator
+) -> Places | None:
+    """Search the regions of every method; None without features."""
+    if not columns:
+        return None
+    searched = split_rows(len(columns[0].values), _SEARCH, generator)
+    trees = [find_regions(one.pit, one.covered, columns, searched) for one in observed]
+    named = {
+        name: rows for tree in trees for name, rows in zip(tree.regions.names.tolist(), tree.regions.rows, strict=True)
+    }
+    if len(named) > 1:  # all rows are judged by themselves
+        named.pop(EVERYWHERE, None)
+    regions = Regions(np.array(list(named)), tuple(named.values()))
+    features = tuple(dict.fromkeys(name for tree in trees for name in tree.features))
+    return Places(regions, features, frozenset(named) - set(trees[0].regions.names.tolist()))
+
+
+def all_rows(n: int) -> Regions:
+    """Return the region of all rows."""
+    return Regions(np.array([EVERYWHERE]), (np.arange(n),))

@@ -2,14 +2,17 @@
 
 import hashlib
 import json
+import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any
 
-from nearcal.reporting._markup import Markup
+from nearcal.diagnostics.features import Feature
 
 # in order: each may use what those before it define, all share the scope of one module
 SCRIPTS = (
@@ -24,8 +27,11 @@ SCRIPTS = (
     "theme.js",
 )
 
+LONGEST = 60
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")  # also those that turn text around
 
-def build_page(title: str, parts: Mapping[str, Markup], data: Mapping[str, Any] | None) -> str:
+
+def build_page(title: str, parts: Mapping[str, "Markup"], data: Mapping[str, Any] | None) -> str:
     """Return the page; ``parts`` fill the template by name, ``data`` is what the explorer shows, None for no explorer.
 
     The policy in the page's head lets only this style and this script in, by their hashes, and no connection out: were
@@ -61,3 +67,71 @@ def _read(name: str) -> str:
 
 def _digest(text: str) -> str:
     return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+# ---- HTML in which text is escaped unless it was made here ----------------------------------------------------------
+
+
+class Markup(str):
+    """HTML that may stand as it is. Everything else is text."""
+
+    __slots__ = ()
+
+
+Child = str | int | Iterable["Child"]
+
+_EMPTY = frozenset({"br", "col", "meta", "path", "line", "rect", "circle"})
+
+
+def element(tag: str, *children: Child, **attributes: Any) -> Markup:
+    """Return an element; ``class_`` and ``for_`` drop their underscore, others turn theirs into hyphens."""
+    names = {key: key.rstrip("_").replace("_", "-") for key in attributes}
+    written = "".join(f' {names[key]}="{escape(str(value))}"' for key, value in attributes.items() if value is not None)
+    if tag in _EMPTY and not children:
+        return Markup(f"<{tag}{written}/>")
+    return Markup(f"<{tag}{written}>{join(*children)}</{tag}>")
+
+
+def join(*children: Child) -> Markup:
+    """Return children one after the other: markup as it is, text escaped."""
+    return Markup("".join(_render(child) for child in children))
+
+
+def _render(child: Child) -> str:
+    if isinstance(child, Markup):
+        return child
+    if isinstance(child, str | int):
+        return escape(str(child))
+    return join(*child)
+
+
+# ---- names as a page can show them: of bounded length, on one line, in the direction they are written ----------------
+
+
+def shorten(name: str, most: int = LONGEST) -> str:
+    """Return a name without control characters, cut to a length."""
+    shown = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", name)
+    return shown if len(shown) <= most else shown[: most - 1].rstrip() + "…"
+
+
+def shorten_all(names: Iterable[str]) -> list[str]:
+    """Return short names that still differ from each other."""
+    shown: dict[str, None] = {}
+    counts: Counter[str] = Counter()  # where to go on counting: thousands of texts may begin alike
+    for name in names:
+        short, start = shorten(name), shorten(name, LONGEST - 6)
+        counts[start] = max(counts[start], 1)
+        while short in shown:
+            counts[start] += 1
+            short = f"{start} ({counts[start]})"
+        shown[short] = None
+    return list(shown)
+
+
+def shorten_features(features: Sequence[Feature]) -> tuple[Feature, ...]:
+    """Return features with short names and levels."""
+    names = shorten_all(feature.name for feature in features)
+    return tuple(
+        replace(feature, name=name, levels=None if feature.levels is None else tuple(shorten_all(feature.levels)))
+        for feature, name in zip(features, names, strict=True)
+    )

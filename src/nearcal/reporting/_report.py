@@ -10,22 +10,18 @@ from typing import Any
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_count
+from nearcal._atomic import replacing
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal._version import __version__
-from nearcal.diagnostics._features import Feature, as_features
-from nearcal.diagnostics._regions import Regions
-from nearcal.distributions import Distribution
-from nearcal.evaluation import Evaluation, evaluate
-from nearcal.persistence._atomic import replacing
-from nearcal.distributions import require_distribution
+from nearcal.diagnostics.features import Feature, as_features
+from nearcal.diagnostics.regions import Regions
+from nearcal.distributions import Distribution, require_distribution
 from nearcal.reporting import _sections
+from nearcal.reporting._evaluate import Evaluation, evaluate
 from nearcal.reporting._explorer import choose_k, explorer_data
-from nearcal.reporting._judgement import Observed, judge
-from nearcal.reporting._markup import Markup
-from nearcal.reporting._names import shorten, shorten_all, shorten_features
-from nearcal.reporting._page import build_page
-from nearcal.reporting._places import all_rows, describe_places
+from nearcal.reporting._judgement import Observed, all_rows, describe_places, judge
+from nearcal.reporting._page import Markup, build_page, shorten, shorten_all, shorten_features
 from nearcal.reporting._verdict import Change, Method, Verdict, decide
 from nearcal.tuning import Tuning
 

@@ -6,11 +6,10 @@ import numpy as np
 
 from nearcal._table import format_number, format_with_error
 from nearcal.diagnostics import pit_histogram, reliability
-from nearcal.evaluation import Evaluation
 from nearcal.reporting import _charts
+from nearcal.reporting._evaluate import Evaluation
 from nearcal.reporting._judgement import POWER, SIGNIFICANT, SMALL_DISTANCE, SMALL_GAP, Grade, Judgement
-from nearcal.reporting._markup import Markup, element, join
-from nearcal.reporting._names import shorten, shorten_all
+from nearcal.reporting._page import Markup, element, join, shorten, shorten_all
 from nearcal.reporting._verdict import Method, Verdict
 from nearcal.tuning import Tuning
 
@@ -173,6 +172,9 @@ def notes_section(methods: Sequence[Method], settings: Mapping[str, str]) -> Mar
         f"less than {_percent(SMALL_GAP)}.",
         "The p-value is the smaller one of Frosini's test of uniform PIT values and the binomial test of the coverage, "
         "doubled, and corrected by Holm's method for the number of regions.",
+        "“Too narrow” and “too wide” follow the coverage of central intervals, a bias apart; “too low” and “too high” "
+        "the mean of the normal scores. Predictions are called worse if their error (CRPS) rose or their overall "
+        "coverage moved away from the nominal one by more than two standard errors, and better only if neither did.",
         "Regions are leaves of a small tree, grown on one half of the rows, chosen at random, so as to separate better "
         "from worse predictions by their features; every figure of a region is from the other half. The tree is grown "
         "for the first predictions and, where there are others, once more for the last.",

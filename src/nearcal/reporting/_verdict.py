@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nearcal.diagnostics._region_words import EVERYWHERE
-from nearcal.reporting._judgement import Grade, Judgement, Observed, detectable_gap, severity
+import numpy as np
+
+from nearcal.diagnostics.features import EVERYWHERE
+from nearcal.diagnostics.uniformity import independent_share
+from nearcal.reporting._judgement import SMALL_GAP, Grade, Judgement, Observed, detectable_gap, severity
 
 State = Literal["fine", "slight", "places", "wrong"]
 Mood = Literal["good", "fair", "bad", "plain"]
@@ -42,6 +45,11 @@ class Method:
         return "slight" if max(self.overall.grade, worst_region) == Grade.SLIGHT else "fine"
 
     @property
+    def is_bad(self) -> bool:
+        """Whether something is clearly off."""
+        return self.state in ("places", "wrong")
+
+    @property
     def clear(self) -> int:
         """The number of regions that are clearly off."""
         return sum(one.grade == Grade.CLEAR for one in self.regions)
@@ -49,10 +57,32 @@ class Method:
 
 @dataclass(frozen=True)
 class Change:
-    """Relative change of a score, and its standard error."""
+    """Change of a figure that is better when smaller, and its standard error, NaN where there is none."""
 
     value: float
     error: float
+
+    @property
+    def rises(self) -> bool:
+        """Whether it rises beyond noise."""
+        return self.value > 2 * np.nan_to_num(self.error)
+
+    @property
+    def falls(self) -> bool:
+        """Whether it falls beyond noise."""
+        return self.value < -2 * np.nan_to_num(self.error)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What speaks for the last method against the first, and what against it, in words.
+
+    ``overruling`` is what makes it worse whatever speaks for it: a larger error, or intervals that cover less well.
+    """
+
+    better: Sequence[str]
+    worse: Sequence[str]
+    overruling: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -79,29 +109,69 @@ class Verdict:
 
 
 def decide(methods: Sequence[Method], score: Change | None) -> Verdict:
-    """Put the judgements of one method, or of the first and the last, into words."""
+    """Put the judgements of one method, or of the first and the last with the change of score, into words."""
     first, last = methods[0], methods[-1]
-    headline, mood = _headline(first, None if last is first else last, score)
+    comparison = None if score is None else compare(first, last, score)
+    headline, mood = _headline(first, last, comparison)
     answers = [_overall(method, len(methods)) for method in methods]
     answers += [_everywhere(method, len(methods)) for method in methods]
-    if last is not first:
-        answers.append(_mended(first, last, score))
+    if score is not None and comparison is not None:
+        answers.append(_mended(first, last, comparison, score))
     answers.append(_certainty(last))
     return Verdict(headline, mood, _lead(first, last), answers)
 
 
-def _headline(first: Method, last: Method | None, score: Change | None) -> tuple[str, Mood]:
-    if last is None:
+def compare(first: Method, last: Method, score: Change) -> Comparison:
+    """Weigh the score, the overall coverage and the regions of two methods: all that the page shows of them."""
+    better, worse, overruling = list[str](), list[str](), list[str]()
+    coverage = coverage_change(first.observed, last.observed)
+    nominal = _percent(last.observed.coverage)
+    if score.falls:
+        better.append("the error of the predictions (CRPS) fell")
+    if coverage.falls:
+        better.append(f"the overall coverage came nearer to {nominal}")
+    if last.clear != first.clear:
+        more = last.clear > first.clear
+        (worse if more else better).append(f"{'more' if more else 'fewer'} regions are clearly off")
+    if first.overall.grade != last.overall.grade == Grade.CLEAR:
+        worse.append("predictions are clearly off overall")
+    elif last.overall.grade < first.overall.grade:
+        better.append("predictions are less off overall")
+    if score.rises:
+        overruling.append("the error of the predictions (CRPS) rose")
+    # a farther coverage that the test of all rows sees nothing in is chance
+    if coverage.rises and last.overall.grade != Grade.FINE:
+        matters = abs(last.overall.coverage - last.observed.coverage) >= SMALL_GAP
+        (overruling if matters or not better else worse).append(f"the overall coverage moved away from {nominal}")
+    return Comparison(better, worse, overruling)
+
+
+def coverage_change(first: Observed, last: Observed) -> Change:
+    """Return by how much farther from nominal the overall coverage is, with the error of the pairs of rows."""
+    signs = [np.sign(one.covered.mean() - one.coverage) for one in (first, last)]
+    difference = signs[1] * (last.covered - last.coverage) - signs[0] * (first.covered - first.coverage)
+    n = len(difference)
+    share = min(independent_share(n, one.n_cal) for one in (first, last))
+    return Change(float(difference.mean()), float(difference.std() / np.sqrt(n * share)))
+
+
+def _headline(first: Method, last: Method, comparison: Comparison | None) -> tuple[str, Mood]:
+    if comparison is None:
         return _ALONE[first.state] + _doubt(first), _STATE_MOODS[first.state]
-    was_bad, is_bad = first.state in ("places", "wrong"), last.state in ("places", "wrong")
-    if not is_bad:
+    if comparison.overruling:
+        mended = ", though nothing is clearly off any more" if first.is_bad and not last.is_bad else ""
+        return f"Worse after recalibration: {' and '.join(comparison.overruling)}{mended}", "bad"
+    if not last.is_bad:
         before = {"wrong": "Not calibrated at first", "places": "Right on average but wrong in places"}
-        if was_bad:
+        if first.is_bad:
             return f"{before[first.state]}, mended by recalibration{_doubt(last)}", "good"
         return f"{_ALONE[last.state]}, before or after recalibration{_doubt(last)}", "good"
-    if not was_bad:
-        return "Recalibration did harm", "bad"
-    if _is_better(first, last, score):
+    if comparison.worse and comparison.better:
+        text = f"{' and '.join(comparison.better)}, but {' and '.join(comparison.worse)}"
+        return f"Not mended by recalibration: {text}", "bad"
+    if comparison.worse:
+        return f"Worse after recalibration: {' and '.join(comparison.worse)}", "bad"
+    if comparison.better:
         return "Better after recalibration, but not mended", "fair"
     return "Recalibration did not mend it", "bad"
 
@@ -113,15 +183,10 @@ def _doubt(method: Method) -> str:
     return ""
 
 
-def _is_better(first: Method, last: Method, score: Change | None) -> bool:
-    fewer = last.clear < first.clear or last.overall.grade < first.overall.grade
-    return fewer or (score is not None and score.value < -2 * score.error)
-
-
 def _lead(first: Method, last: Method) -> str:
     """Say what it was like before and after: in the worst region if there was a bad one, else over all rows."""
     level, pairs = first.observed.coverage, [(first.overall, last.overall)]
-    if first.state in ("places", "wrong"):
+    if first.is_bad:
         pairs += [pair for pair in zip(first.regions, last.regions, strict=True) if pair[0].region != EVERYWHERE]
     before, after = max(pairs, key=lambda pair: severity(pair[0], level))
     where = "Over all rows" if before.region == EVERYWHERE else f"Where {before.region}"
@@ -163,29 +228,29 @@ def _everywhere(method: Method, count: int) -> Answer:
     return Answer(question, "bad", f"{text} Predictions there are {_phrase(bad.finding)}.")
 
 
-def _mended(first: Method, last: Method, score: Change | None) -> Answer:
-    bad_before, bad_after = first.state in ("places", "wrong"), last.state in ("places", "wrong")
-    mood: Mood
-    if not bad_before:
-        text, mood = "There was nothing clear to mend.", "bad" if bad_after else "plain"
-    elif not bad_after:
-        text, mood = "Yes: nothing is clearly off any more.", "good"
+def _mended(first: Method, last: Method, comparison: Comparison, score: Change) -> Answer:
+    mood: Mood = "bad"
+    if not first.is_bad:
+        text, mood = "There was nothing clear to mend.", "bad" if last.is_bad or comparison.overruling else "plain"
+    elif not last.is_bad:
+        text, mood = "Yes: nothing is clearly off any more.", "fair" if comparison.overruling else "good"
+    elif comparison.overruling or not comparison.better:
+        text = "No."
     else:
-        text, mood = ("In part.", "fair") if _is_better(first, last, score) else ("No.", "bad")
-    if first.regions and (bad_before or bad_after):
+        text, mood = "In part.", "fair"
+    if first.regions and (first.is_bad or last.is_bad):
         text += f" Regions clearly off: {first.clear} before, {last.clear} after."
     return Answer("Mended?", mood, text + _score_words(score))
 
 
-def _score_words(score: Change | None) -> str:
-    if score is None:
+def _score_words(score: Change) -> str:
+    if not np.isfinite(score.value):  # without a mean the CRPS is infinite
         return ""
-    size = f"{abs(score.value):.1%} ± {score.error:.1%}"
-    if abs(score.value) <= 2 * score.error:
-        return (
-            f" The error of the predictions (CRPS) does not change measurably ({score.value:+.1%} ± {score.error:.1%})."
-        )
-    return f" The error of the predictions (CRPS) {'falls' if score.value < 0 else 'rises'} by {size}."
+    size = f"{score.error:.1%}"
+    if score.falls or score.rises:
+        word = "falls" if score.falls else "rises"
+        return f" The error of the predictions (CRPS) {word} by {abs(score.value):.1%} ± {size}."
+    return f" The error of the predictions (CRPS) does not change measurably ({score.value:+.1%} ± {size})."
 
 
 def _certainty(method: Method) -> Answer:

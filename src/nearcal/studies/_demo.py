@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nearcal._atomic import replacing
 from nearcal._optional import import_extra
 from nearcal._table import Table
+from nearcal.calibrated import calibrate
 from nearcal.datasets import load_diamonds
 from nearcal.diagnostics import described_regions, local_calibration, pit, pit_ecdf
 from nearcal.distributions import Distribution
-from nearcal.evaluation import evaluate
-from nearcal.evaluation._judged import Metric
-from nearcal.models import calibrate
-from nearcal.persistence._atomic import replacing
-from nearcal.plots import pit_ecdf as plot_pit_ecdf
-from nearcal.reporting import report
+from nearcal.reporting import Metric, evaluate, report
+from nearcal.reporting.plots import pit_ecdf as plot_pit_ecdf
 from nearcal.studies._drawing import new_figure
 from nearcal.studies._reproduce import DPI
 from nearcal.studies._training import Schedule

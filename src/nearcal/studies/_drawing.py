@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from nearcal._optional import import_extra
-from nearcal.plots._style import PALETTE
+from nearcal.reporting.plots._drawing import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

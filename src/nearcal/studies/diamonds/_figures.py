@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nearcal.diagnostics import nearest_regions, pit_histogram
-from nearcal.plots import pit_histogram as plot_pit_histogram
-from nearcal.plots._style import PALETTE
+from nearcal.reporting.plots import pit_histogram as plot_pit_histogram
+from nearcal.reporting.plots._drawing import PALETTE
 from nearcal.studies._drawing import LEGEND, TRUE, draw_points, name_panels, new_figure
 from nearcal.studies._study import Outcome
 

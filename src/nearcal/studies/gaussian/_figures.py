@@ -7,8 +7,8 @@ import numpy as np
 from nearcal._arrays import FloatArray
 from nearcal.diagnostics import Regions, density_curves, nearest_regions, pit, pit_histogram
 from nearcal.distributions import Distribution
-from nearcal.plots import pit_histogram as plot_pit_histogram
-from nearcal.plots import predictive_density
+from nearcal.reporting.plots import pit_histogram as plot_pit_histogram
+from nearcal.reporting.plots import predictive_density
 from nearcal.studies._drawing import AFTER, BEFORE, LEGEND, SMALL, TRUE, draw_points, name_panels, new_figure
 from nearcal.studies._study import Outcome
 from nearcal.studies.gaussian._data import true_mean

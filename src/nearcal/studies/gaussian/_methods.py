@@ -11,7 +11,7 @@ from nearcal.distributions import Distribution
 from nearcal.models import calibrate
 from nearcal.recalibration import GlobalRecalibrator, LocalRecalibrator
 from nearcal.scores import kl_divergence, squared_error
-from nearcal.scores._quantile_scores import score_interval
+from nearcal.scores.arrays import score_interval
 from nearcal.studies._study import Outcome
 from nearcal.studies.gaussian._data import Data, generate, true_distribution, true_mean
 from nearcal.studies.gaussian._model import LinearModel

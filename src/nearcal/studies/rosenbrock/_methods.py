@@ -11,7 +11,7 @@ from nearcal.distributions import Distribution, Samples
 from nearcal.models import adapters, calibrate
 from nearcal.recalibration import LocalRecalibrator
 from nearcal.scores import squared_error
-from nearcal.scores._quantile_scores import score_interval
+from nearcal.scores.arrays import score_interval
 from nearcal.studies._study import Outcome
 from nearcal.studies.rosenbrock._data import Data, generate, true_distribution
 from nearcal.studies.rosenbrock._network import settled, trained_network

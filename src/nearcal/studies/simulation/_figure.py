@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearcal.plots._style import PALETTE
+from nearcal.reporting.plots._drawing import PALETTE
 from nearcal.studies._drawing import LEGEND, name_panels, new_figure
 from nearcal.studies.simulation._data import NOISE_VARIANCE
 from nearcal.studies.simulation._methods import COVERAGE, Row

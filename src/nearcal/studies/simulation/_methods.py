@@ -16,7 +16,7 @@ from nearcal.recalibration import (
     Recalibrated,
 )
 from nearcal.scores import crps
-from nearcal.scores._quantile_scores import score_interval
+from nearcal.scores.arrays import score_interval
 from nearcal.studies.simulation._costs import watch
 from nearcal.studies.simulation._data import Part, Split
 from nearcal.studies.simulation._networks import LAYERS

@@ -9,18 +9,17 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray, as_response, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal.diagnostics._features import Feature, as_features
-from nearcal.diagnostics._pit import is_covered, pit
-from nearcal.diagnostics._region_words import Limits, describe_limits
-from nearcal.diagnostics._regions import Regions
-from nearcal.distributions import Distribution
-from nearcal.distributions.base import Seed
-from nearcal.distributions import require_distribution
+from nearcal.diagnostics.features import Feature, Limits, as_features, describe_limits
+from nearcal.diagnostics.pit_values import is_covered, pit
+from nearcal.diagnostics.regions import Regions
+from nearcal.distributions import Distribution, Seed, require_distribution
 
 _FEWEST = 25  # rows of a region, however small its share
 _SIGNIFICANT = 0.01
 _CUTS = 30  # independent ones that all cuts of one feature are worth: they share most of their rows
 _NEARLY = 0.97  # of the gain is enough for a limit of fewer digits
+_RARE = 5  # rows; levels with fewer, such as names that are all different, are cut off together or not at all
+_POOL = -1  # the code of all rare levels together
 
 
 def described_regions(
@@ -117,7 +116,7 @@ def split_rows(n: int, search: float, generator: np.random.Generator) -> NDArray
 
 
 @dataclass(frozen=True)
-class Found:
+class DescribedRegions:
     """Regions, and the features that describe them, the first cut first."""
 
     regions: Regions
@@ -149,7 +148,7 @@ def find_regions(
     *,
     depth: int = 3,
     mass: float = 0.03,
-) -> Found:
+) -> DescribedRegions:
     """Grow the tree on the searched rows and return its leaves with the other rows."""
     if not 0 < mass < 1:
         raise InvalidParameterError(f"mass must lie strictly between 0 and 1, got {mass!r}")
@@ -170,7 +169,7 @@ def find_regions(
     members = [held_out[_inside(leaf.limits, columns, held_out)] for leaf in leaves]
     named = [(describe_limits(leaf.limits, columns), m) for leaf, m in zip(leaves, members, strict=True) if len(m)]
     regions = Regions(np.array([name for name, _ in named]), tuple(m for _, m in named))
-    return Found(regions, tuple(columns[j].name for j in dict.fromkeys(cut_by)))
+    return DescribedRegions(regions, tuple(columns[j].name for j in dict.fromkeys(cut_by)))
 
 
 def _components(u: FloatArray, covered: NDArray[np.bool_]) -> FloatArray:
@@ -225,7 +224,10 @@ def _ordered_cuts(
 
 def _set_cuts(j: int, column: Feature, values: FloatArray, targets: FloatArray, least: int) -> tuple[_Cut | None, int]:
     """Return the best cut of the levels into two sets: in the order of the means of one target."""
-    codes, place, counts = np.unique(values.astype(np.intp), return_inverse=True, return_counts=True)
+    levels = values.astype(np.intp)
+    is_rare = np.bincount(levels, minlength=len(column.levels or ())) < _RARE  # also what only other rows have
+    pooled = np.where(is_rare[levels], _POOL, levels)
+    codes, place, counts = np.unique(pooled, return_inverse=True, return_counts=True)
     sums = np.zeros((len(codes), targets.shape[1]))
     np.add.at(sums, place, targets)
     best, tried = None, 0
@@ -240,8 +242,13 @@ def _set_cuts(j: int, column: Feature, values: FloatArray, targets: FloatArray, 
         chosen = int(np.argmax(gains))
         if best is None or gains[chosen] > best.gain:
             first, second = np.split(codes[order], [int(allowed[chosen]) + 1])
-            best = _Cut(float(gains[chosen]), j, (frozenset(first.tolist()), frozenset(second.tolist())))
+            best = _Cut(float(gains[chosen]), j, (_side(first, is_rare), _side(second, is_rare)))
     return best, tried
+
+
+def _side(codes: IntArray, is_rare: NDArray[np.bool_]) -> frozenset[int]:
+    rare = np.flatnonzero(is_rare).tolist() if _POOL in codes else []
+    return frozenset([*codes[codes != _POOL].tolist(), *rare])
 
 
 def _gains(sums: FloatArray, left: IntArray, n: int) -> FloatArray:
@@ -273,7 +280,9 @@ def _divide(leaf: _Leaf, cut: _Cut, columns: Sequence[Feature]) -> list[_Leaf]:
 def _meet(limits: Limits | None, side: Limits) -> Limits:
     if isinstance(limits, tuple) and isinstance(side, tuple):
         return max(limits[0], side[0]), min(limits[1], side[1])
-    return side  # a set of levels is cut out of the set before
+    if isinstance(limits, frozenset) and isinstance(side, frozenset):
+        return limits & side
+    return side
 
 
 def _inside(limits: Mapping[int, Limits], columns: Sequence[Feature], rows: IntArray) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray, as_space, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal.distributions.base import Seed
+from nearcal.distributions import Seed
 from nearcal.scaling import learn_scaling
 
 
@@ -70,7 +70,10 @@ def kmeans_regions(space: Any, count: int, rng: Seed = 0) -> Regions:
 
 
 def _spread_out(points: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
-    """Choose starting rows as k-means++ does, each with probability proportional to its squared distance."""
+    """Choose starting rows as k-means++ does, each with probability proportional to its squared distance.
+
+    As scipy's ``minit="++"``, which divides by zero where there are fewer different rows than clusters.
+    """
     chosen = [int(generator.integers(len(points)))]
     distance = np.full(len(points), np.inf)
     while len(chosen) < count:
@@ -118,22 +121,22 @@ def nearest_regions(space: Any, points: Any, k: int) -> Regions:
     if check_count(k, "k") > len(rows):
         raise InvalidParameterError(f"k must be at most the number of rows, {len(rows)}, got {k}")
     scaling = learn_scaling("standard", rows)
-    _, found = cKDTree(scaling(rows)).query(scaling(centers), k=range(1, k + 1))
-    return Regions(np.arange(len(centers)), tuple(np.sort(np.asarray(found), axis=1)), centers)
+    _, nearest = cKDTree(scaling(rows)).query(scaling(centers), k=range(1, k + 1))
+    return Regions(np.arange(len(centers)), tuple(np.sort(np.asarray(nearest), axis=1)), centers)
 
 
 def as_regions(regions: Any, space: Any, n: int, rng: Seed) -> Regions:
     """Resolve what a user may give for regions: a number of clusters, labels, or Regions."""
     if isinstance(regions, Regions):
-        found = regions
+        chosen = regions
     elif isinstance(regions, int | np.integer) and not isinstance(regions, bool):
         if space is None:
             raise InvalidInputError(f"space must be given to cut it into {regions} regions, got None")
-        found = kmeans_regions(as_space(space, "space", n), int(regions), rng)
+        chosen = kmeans_regions(as_space(space, "space", n), int(regions), rng)
     else:
-        found = group_regions(regions)
-        if sum(len(members) for members in found.rows) != n:
+        chosen = group_regions(regions)
+        if sum(len(members) for members in chosen.rows) != n:
             raise InvalidInputError(f"regions must hold one label for each of the {n} rows")
-    if max(int(members.max()) for members in found.rows) >= n:
+    if max(int(members.max()) for members in chosen.rows) >= n:
         raise InvalidInputError(f"regions must refer to rows below {n}; make them from the space of the same rows")
-    return found
+    return chosen

@@ -63,6 +63,30 @@ def test_infinite_scores_are_shown_without_errors():
     assert "inf" in str(table)
 
 
+class WithoutDensity(nc.Normal):
+    """A distribution that says it has no density."""
+
+    has_density = False
+
+    def logpdf(self, y):
+        raise nc.InvalidInputError("this distribution has no density")
+
+
+def test_the_log_score_is_left_out_where_there_is_no_density():
+    dists = {"right": DISTS["right"], "atoms": WithoutDensity(np.zeros(N), 1.0)}
+    found = nc.evaluate(dists, Y)
+    values = rows(found)
+    assert np.isfinite(values["log_score", "right"]["value"])
+    assert all(np.isnan(values["log_score", "atoms"][name]) for name in ("value", "se", "difference", "difference_se"))
+    assert values["crps", "atoms"]["value"] == values["crps", "right"]["value"]
+    assert str(found).endswith("log_score is blank where a distribution has atoms and no density")
+    assert "blank" not in str(nc.evaluate(DISTS, Y))
+    with pytest.raises(nc.InvalidInputError, match="this distribution has no density"):
+        nc.scores.log_score(dists["atoms"], Y)
+    with pytest.raises(nc.InvalidInputError, match="this distribution has no density"):
+        nc.scores.kl_divergence(dists["right"], dists["atoms"])
+
+
 def test_prints_and_converts():
     table = nc.evaluate(DISTS, Y, X, metrics=["crps", "pce"], bootstrap=20)
     assert str(table).splitlines()[0].split() == ["metric", "wide", "right", "right", "-", "wide"]

@@ -5,12 +5,9 @@ extra "plots" (matplotlib), which is imported when something is drawn. Methods d
 well as in colour, so that figures survive a grey printer.
 """
 
-from nearcal.plots._density import predictive_density
-from nearcal.plots._histogram import local_pit_histograms, pit_histogram
-from nearcal.plots._intervals import prediction_intervals
-from nearcal.plots._levels import pit_ecdf, reliability
-from nearcal.plots._map import coverage_map
-from nearcal.plots._sharpness import sharpness
+from nearcal.reporting.plots._calibration import local_pit_histograms, pit_ecdf, pit_histogram, reliability
+from nearcal.reporting.plots._comparison import coverage_map, sharpness
+from nearcal.reporting.plots._predictions import prediction_intervals, predictive_density
 
 __all__ = [
     "coverage_map",

@@ -1,16 +1,23 @@
-"""The CRPS of weighted draws and of interpolated quantiles: exact sums of positive terms.
+"""Scores from arrays at hand, without validation: of intervals, of sorted draws, of interpolated quantiles.
 
-Both are ∫ F² up to the response plus ∫ (1 - F)² beyond it, piece by piece. The usual form E|X - y| - ½ E|X - X'| has
-the same value but subtracts, and takes a double sum or the same sort.
+The CRPS of the last two is ∫ F² up to the response plus ∫ (1 - F)² beyond it, piece by piece: exact sums of positive
+terms. The usual form E|X - y| - ½ E|X - X'| has the same value but subtracts, and takes a double sum or the same sort.
 """
 
 import numpy as np
+from scipy.special import ndtr
 
 from nearcal._arrays import FloatArray
-from nearcal.distributions import Quantiles, Samples
-from nearcal.distributions.interpolation import Interpolated
-from nearcal.scores._crps_families import standard_normal_energy
-from nearcal.scores._crps_rows import crps_rows
+from nearcal._normal_scores import log_normal_density
+from nearcal.distributions import Interpolated
+
+_INV_SQRT_PI = 1 / np.sqrt(np.pi)
+
+
+def score_interval(lower: FloatArray, upper: FloatArray, y: FloatArray, coverage: float) -> FloatArray:
+    """Return the interval score of given intervals."""
+    miss = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
+    return upper - lower + 2 / (1 - coverage) * miss
 
 
 def sorted_sample_crps(values: FloatArray, weights: FloatArray, y: FloatArray) -> FloatArray:
@@ -48,8 +55,8 @@ def interpolated_crps(curve: Interpolated, y: FloatArray) -> FloatArray:
         infinite = np.full((n, 1), np.inf)
         scores = np.concatenate([-infinite, scores, infinite], axis=1)
         slopes = np.concatenate([curve.slope_below, slopes, curve.slope_above], axis=1)
-    below = np.diff(standard_normal_energy(np.minimum(scores, z)), axis=1)
-    above = -np.diff(standard_normal_energy(-np.maximum(scores, z)), axis=1)
+    below = np.diff(_standard_normal_energy(np.minimum(scores, z)), axis=1)
+    above = -np.diff(_standard_normal_energy(-np.maximum(scores, z)), axis=1)
     return (slopes * (below + above)).sum(axis=1) + outside
 
 
@@ -58,11 +65,9 @@ def _outside(values: FloatArray, y: FloatArray) -> FloatArray:
     return np.maximum(values[:, 0] - y, 0.0) + np.maximum(y - values[:, -1], 0.0)
 
 
-@crps_rows.register
-def _samples(dist: Samples, y: FloatArray) -> FloatArray:
-    return sorted_sample_crps(dist.draws, dist.weights, y)
-
-
-@crps_rows.register
-def _quantiles(dist: Quantiles, y: FloatArray) -> FloatArray:
-    return interpolated_crps(dist._curve, y)
+def _standard_normal_energy(t: FloatArray) -> FloatArray:
+    """Return ∫ Φ(u)² du from -∞ to t."""
+    finite = np.where(np.isneginf(t), 0.0, t)
+    p = ndtr(finite)
+    energy = finite * p**2 + 2 * p * np.exp(log_normal_density(finite)) - _INV_SQRT_PI * ndtr(np.sqrt(2) * finite)
+    return np.where(np.isneginf(t), 0.0, energy)

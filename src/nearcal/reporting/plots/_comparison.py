@@ -1,4 +1,4 @@
-"""Sharpness against calibration."""
+"""The coverage map, and sharpness against calibration."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,11 +6,71 @@ import numpy as np
 
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
-from nearcal.plots._drawing import add_legend, as_axes, require_columns
-from nearcal.plots._style import REFERENCE, style
+from nearcal.reporting.plots._drawing import REFERENCE, add_legend, as_axes, require_columns, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_COLUMNS = ("left_0", "right_0", "left_1", "right_1", "coverage", "finding")
+_SIGNS = {"under": ("v", "too little"), "over": ("^", "too much")}
+
+
+def coverage_map(table: Table, ax: "Axes | None" = None, *, limits: Any = None, colorbar: bool = True) -> "Axes":
+    """Draw the coverage of every cell, and mark the cells that differ from nominal by more than chance.
+
+    Parameters
+    ----------
+    table : Table
+        From :func:`nearcal.diagnostics.coverage_map`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; None makes a figure one column wide.
+    limits : (float, float), optional
+        Coverages at the two ends of the colour scale, to compare maps; None takes the least of the table, and 1.
+    colorbar : bool
+        Draw the colour scale beside the map.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> space, y = rng.uniform(size=(1000, 2)), rng.normal(size=1000)
+    >>> ax = nc.plots.coverage_map(nc.diagnostics.coverage_map(nc.Normal(np.zeros(1000), 1.0), y, space, cells=3))
+    >>> len(ax.collections[0].get_paths())
+    9
+    """
+    require_columns(table, _COLUMNS, "diagnostics.coverage_map")
+    ax = as_axes(ax)
+    cells = _draw_cells(ax, table, limits)
+    for finding, (marker, label) in _SIGNS.items():
+        rows = table["finding"] == finding
+        x, y = ((table[f"left_{j}"] + table[f"right_{j}"])[rows] / 2 for j in (0, 1))
+        ax.plot(x, y, marker, color="white", markeredgecolor="black", markersize=5, label=label)
+    ax.autoscale_view()
+    ax.margins(0)
+    ax.set(xlabel="First coordinate", ylabel="Second coordinate")
+    if colorbar and ax.figure is not None:
+        ax.figure.colorbar(cells, ax=ax, label="Coverage")
+    if (table["finding"] != "ok").any():
+        place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
+        add_legend(ax, **place, handletextpad=0.1, columnspacing=0.8, borderpad=0.1)
+    return ax
+
+
+def _draw_cells(ax: "Axes", table: Table, limits: Any) -> Any:
+    from matplotlib.collections import PolyCollection
+
+    corners = [("left_0", "left_1"), ("right_0", "left_1"), ("right_0", "right_1"), ("left_0", "right_1")]
+    squares = np.stack([np.stack([table[a], table[b]], axis=1) for a, b in corners], axis=1)
+    # cividis grows lighter all the way: it reads the same in grey and for colour-blind readers
+    cells = PolyCollection(list(squares), array=table["coverage"], cmap="cividis", edgecolors="face", linewidths=0.2)
+    low, high = (table["coverage"].min(), 1.0) if limits is None else limits
+    cells.set_clim(low, high)
+    return ax.add_collection(cells)
+
 
 _NAMES = {
     "width": "Mean width of the intervals",

@@ -1,0 +1,230 @@
+"""One table of all that matters, before and after recalibration."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, as_response, check_choice, check_count
+from nearcal._errors import InvalidInputError
+from nearcal._table import Table, align, format_number, format_with_error
+from nearcal.diagnostics import pit
+from nearcal.diagnostics.pit_values import PCE_LEVELS
+from nearcal.diagnostics.regions import Regions, as_regions
+from nearcal.diagnostics.uniformity import run_test
+from nearcal.distributions import Distribution, Seed, require_distribution
+from nearcal.scores import crps, log_score, squared_error
+from nearcal.scores.arrays import score_interval
+
+Metric = Literal[
+    "crps",
+    "log_score",
+    "rmse",
+    "interval_score",
+    "coverage",
+    "width",
+    "pce",
+    "ks_p_value",
+    "worst_region_coverage",
+    "regional_coverage_error",
+]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+_REGIONAL = ("worst_region_coverage", "regional_coverage_error")
+_CHUNK = 2**14  # rows that get their bootstrap weights together
+
+
+class Evaluation(Table):
+    """A table of metrics by method, printed with one line a metric."""
+
+    def __str__(self) -> str:
+        methods = list(dict.fromkeys(self["method"].tolist()))
+        lines: dict[str, list[str]] = {"metric": list(dict.fromkeys(self["metric"].tolist()))}
+        for method in methods:
+            chosen = [row for row in self if row["method"] == method]
+            lines[method] = [_with_error(row["value"], row["se"]) for row in chosen]
+            if method != methods[0]:
+                changes = [_with_error(row["difference"], row["difference_se"]) for row in chosen]
+                lines[f"{method} - {methods[0]}"] = changes
+        is_missing = (self["metric"] == "log_score") & np.isnan(self["value"])
+        note = "\nlog_score is blank where a distribution has atoms and no density" if is_missing.any() else ""
+        return align(lines) + note
+
+
+def _with_error(value: float, error: float) -> str:
+    return format_number(value) if np.isnan(error) else format_with_error(value, error)
+
+
+def evaluate(
+    dists: Mapping[str, Distribution],
+    y: Any,
+    space: Any = None,
+    coverage: float = 0.95,
+    *,
+    regions: int | Regions | Any = 10,
+    metrics: Sequence[Metric] | None = None,
+    bootstrap: int = 200,
+    rng: Seed = 0,
+) -> Evaluation:
+    """Compare predictive distributions of the same rows: scores, calibration and local calibration.
+
+    Parameters
+    ----------
+    dists : mapping of str to Distribution
+        Methods by name, such as ``{"base": dist, "local": out}``; the others are compared with the first.
+    y : array_like of shape (n,) or (n, 1)
+        What was observed.
+    space : array_like of shape (n, d), optional
+        Where the rows are; adds the regional metrics.
+    coverage : float
+        Nominal coverage of the central intervals.
+    regions : int, Regions or array_like of shape (n,)
+        As in :func:`nearcal.diagnostics.local_calibration`; a number needs ``space``.
+    metrics : sequence of str, optional
+        Which metrics; None takes all.
+    bootstrap : int
+        Number of bootstrap samples behind the standard errors.
+    rng : int, numpy.random.Generator or None
+        Seed or generator of the bootstrap, of randomised PIT values and of clusters.
+
+    Returns
+    -------
+    Evaluation
+        A table of ``metric``, ``method``, ``value``, its standard error ``se``, the ``difference`` to the first
+        method and its paired standard error ``difference_se``. Lower is better for crps, log_score, rmse,
+        interval_score, width (at equal coverage), pce and regional_coverage_error, the mean over regions of
+        ``|coverage - nominal|``; coverage and worst_region_coverage, the least over regions, should be near nominal,
+        and ks_p_value, of the Kolmogorov-Smirnov test of the PIT values, not small.
+
+    Notes
+    -----
+    Standard errors are by a bootstrap with independent Poisson(1) weights of the rows, the same for all methods, so
+    that differences are paired. A p-value has none. The log score needs a density: it is NaN for distributions that
+    have atoms and none (``has_density`` is False), and rough for those made of many draws, where crps says more.
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> y = rng.normal(size=500)
+    >>> table = nc.evaluate({"wide": nc.Normal(np.zeros(500), 2.0), "right": nc.Normal(np.zeros(500), 1.0)}, y,
+    ...                     metrics=["crps", "coverage"])
+    >>> print(table)
+    metric             wide          right     right - wide
+    crps      0.6252 ± 0.01  0.5126 ± 0.02  -0.1125 ± 0.006
+    coverage          1 ± 0  0.958 ± 0.009   -0.042 ± 0.009
+    """
+    if not isinstance(dists, Mapping) or not dists:
+        raise InvalidInputError('dists must be a non-empty mapping of names to distributions, such as {"base": dist}')
+    n = len(require_distribution(next(iter(dists.values())), "dists"))
+    response = as_response(y, n, "y")
+    generator = np.random.default_rng(rng)
+    has_regions = space is not None or not isinstance(regions, int)
+    places = as_regions(regions, space, n, generator) if has_regions else None
+    chosen = _choose(metrics, has_regions=has_regions)
+    seed = int(generator.integers(2**63))
+    results = []
+    for name, dist in dists.items():
+        if len(require_distribution(dist, f"dists[{name!r}]")) != n:
+            raise InvalidInputError(f"dists must all have {n} rows, one a response, got {len(dist)} in {name!r}")
+        results.append(_Judged(dist, response, coverage, places, chosen, check_count(bootstrap, "bootstrap", 2), seed))
+    return _tabulate(list(dists), chosen, results)
+
+
+def _choose(metrics: Sequence[Metric] | None, *, has_regions: bool) -> list[Metric]:
+    if metrics is None:
+        return [metric for metric in METRICS if has_regions or metric not in _REGIONAL]
+    for metric in metrics:
+        check_choice(metric, METRICS, "metrics")
+        if metric in _REGIONAL and not has_regions:
+            raise InvalidInputError(f"space must be given for the metric {metric!r}, or regions as labels")
+    return list(metrics)
+
+
+class _Judged:
+    """The metrics of one method: each a function of means over rows, so that reweighting rows bootstraps them all."""
+
+    def __init__(
+        self,
+        dist: Distribution,
+        y: FloatArray,
+        coverage: float,
+        regions: Regions | None,
+        metrics: list[Metric],
+        bootstrap: int,
+        seed: int,
+    ) -> None:
+        lower, upper = dist.interval(coverage)
+        values = pit(dist, y, seed)
+        covered = ((lower <= y) & (y <= upper)).astype(np.float64)
+        columns = {"coverage": covered, "width": upper - lower}
+        columns["interval_score"] = score_interval(lower, upper, y, coverage)
+        if "crps" in metrics:
+            columns["crps"] = crps(dist, y)
+        if "log_score" in metrics:
+            has_density = getattr(dist, "has_density", True)
+            columns["log_score"] = log_score(dist, y) if has_density else np.full(len(y), np.nan)
+        columns["rmse"] = squared_error(dist, y)
+        self.names = list(columns)
+        self.nominal = coverage
+        self.region_count = len(regions.rows) if regions else 0
+        blocks = [*columns.values(), *(values[:, np.newaxis] <= PCE_LEVELS).T, *_memberships(regions, covered)]
+        table = np.column_stack(blocks)
+        self.value = self._metrics(table.mean(axis=0), metrics)
+        self.resampled = self._metrics(_weighted_means(table, bootstrap, np.random.default_rng(seed)), metrics)
+        if "ks_p_value" in metrics:
+            self.value["ks_p_value"] = np.array(run_test("kolmogorov-smirnov", np.sort(values)).p_value)
+            self.resampled["ks_p_value"] = np.full(bootstrap, np.nan)
+
+    def _metrics(self, means: FloatArray, metrics: list[Metric]) -> dict[str, FloatArray]:
+        """Return the metrics of means whose last axis runs over the columns."""
+        count, levels = len(self.names), len(PCE_LEVELS)
+        values = {name: means[..., j] for j, name in enumerate(self.names)}
+        values["rmse"] = np.sqrt(values["rmse"])
+        values["pce"] = np.abs(means[..., count : count + levels] - PCE_LEVELS).mean(axis=-1)
+        if self.region_count:
+            size, hits = np.split(means[..., count + levels :], 2, axis=-1)
+            local = hits / np.where(size > 0, size, np.nan)
+            values["worst_region_coverage"] = np.nanmin(local, axis=-1)
+            values["regional_coverage_error"] = np.nanmean(np.abs(local - self.nominal), axis=-1)
+        return {name: value for name, value in values.items() if name in metrics}
+
+
+def _memberships(regions: Regions | None, covered: FloatArray) -> list[FloatArray]:
+    """Return the indicator of each region, then the indicator of each region and covered."""
+    if regions is None:
+        return []
+    inside = np.zeros((len(regions.rows), len(covered)))
+    for indicator, rows in zip(inside, regions.rows, strict=True):
+        indicator[rows] = 1.0
+    return [*inside, *(inside * covered)]
+
+
+def _tabulate(methods: list[str], metrics: list[Metric], results: list[_Judged]) -> Evaluation:
+    first, records = results[0], []
+    for metric in metrics:
+        for method, result in zip(methods, results, strict=True):
+            with np.errstate(invalid="ignore"):  # infinite scores have no standard error
+                difference = np.nan if result is first else float(result.value[metric] - first.value[metric])
+                change = float(np.std(result.resampled[metric] - first.resampled[metric]))
+                error = float(np.std(result.resampled[metric]))
+            change = np.nan if result is first else change
+            records.append((metric, method, float(result.value[metric]), error, difference, change))
+    names = ("metric", "method", "value", "se", "difference", "difference_se")
+    return Evaluation(dict(zip(names, zip(*records, strict=True), strict=True)))
+
+
+def _weighted_means(table: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    """Return means of the columns of an (n, a) table under ``count`` sets of random weights; shape (count, a).
+
+    The Poisson bootstrap: every row gets an independent Poisson(1) weight, so that rows can be taken in chunks and all
+    metrics of all methods see the same draws. scipy.stats.bootstrap takes 4 times as long (10,000 rows, 120 columns,
+    200 samples) and has no standard errors of differences. A column with infinite entries has infinite or NaN means.
+    """
+    sums, total = np.zeros((count, table.shape[1])), np.zeros((count, 1))
+    for start in range(0, len(table), _CHUNK):
+        rows = table[start : start + _CHUNK]
+        weights = rng.poisson(1.0, size=(count, len(rows))).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            sums += weights @ rows
+        total += weights.sum(axis=1, keepdims=True)
+    return sums / np.maximum(total, 1.0)
