@@ -52,11 +52,11 @@ from nearcal.recalibration import Summary as Summary
 from nearcal.recalibration import VarianceScaling as VarianceScaling
 from nearcal.recalibration import WeightedSample as WeightedSample
 from nearcal.recalibration import Workers as Workers
-from nearcal.report import Evaluation as Evaluation
-from nearcal.report import Report as Report
-from nearcal.report import evaluate as evaluate
-from nearcal.report import plots as plots
-from nearcal.report import report as report
+from nearcal.reporting import Evaluation as Evaluation
+from nearcal.reporting import Report as Report
+from nearcal.reporting import evaluate as evaluate
+from nearcal.reporting import plots as plots
+from nearcal.reporting import report as report
 from nearcal.space import Scaling as Scaling
 from nearcal.tuning import Candidate as Candidate
 from nearcal.tuning import Tuning as Tuning

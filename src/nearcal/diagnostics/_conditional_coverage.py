@@ -10,7 +10,7 @@ from nearcal._errors import InvalidParameterError
 from nearcal._table import Table
 from nearcal.diagnostics.pit_values import is_covered
 from nearcal.distributions import Distribution, Seed, require_distribution
-from nearcal.scaling import learn_scaling
+from nearcal.space import Scaling
 
 _MOST_ROWS = 2000  # HSIC holds a matrix of rows × rows
 
@@ -74,7 +74,7 @@ def worst_slab_coverage(
 
     covered = is_covered(dist, y, coverage)
     points = as_space(space, "space", len(covered))
-    points = learn_scaling("standard", points)(points)
+    points = Scaling("standard").learn(points)(points)
     for name, share in (("mass", mass), ("search", search)):
         if not 0 < share < 1:
             raise InvalidParameterError(f"{name} must lie strictly between 0 and 1, got {share!r}")

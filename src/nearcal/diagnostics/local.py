@@ -13,8 +13,7 @@ from nearcal.diagnostics.pit_values import is_covered, pit
 from nearcal.diagnostics.regions import Regions, as_regions
 from nearcal.diagnostics.uniformity import UNIFORMITY_TESTS, UniformityTest, independent_share, run_test
 from nearcal.distributions import Distribution, Seed, require_distribution
-from nearcal.neighbors import build_index
-from nearcal.scaling import learn_scaling
+from nearcal.space import Scaling, build_index
 
 _SHOWN_DIMENSIONS = 2
 _CLEAR = 2.576  # standard errors by which a mean or a coverage must be off to be called so: 1% two-sided
@@ -188,7 +187,7 @@ def neighborhood_calibration(dist: Distribution, y: Any, space: Any, k: int = 10
     points = as_space(space, "space", len(dist))
     covered = is_covered(dist, response, coverage)
     columns = calibration_columns(dist.z(response), covered)
-    means, radius = neighborhood_means(learn_scaling("standard", points)(points), check_count(k, "k"), columns)
+    means, radius = neighborhood_means(Scaling("standard").learn(points)(points), check_count(k, "k"), columns)
     return Table({**local_figures(means), "radius": radius})
 
 
@@ -217,5 +216,5 @@ def neighborhood_means(points: FloatArray, k: int, columns: FloatArray) -> tuple
         rows = nearest.indices.reshape(-1, k)
         for j, column in enumerate(columns.T):
             means[chunk, j] = column[rows].mean(axis=1)
-        radius[chunk] = nearest.reach
+        radius[chunk] = nearest.radius
     return means, radius

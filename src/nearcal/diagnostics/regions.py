@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from nearcal._arrays import FloatArray, IntArray, as_space, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Seed
-from nearcal.scaling import learn_scaling
+from nearcal.space import Scaling
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def kmeans_regions(space: Any, count: int, rng: Seed = 0) -> Regions:
     points = as_space(space, "space")
     if check_count(count, "count") > len(points):
         raise InvalidParameterError(f"count must be at most the number of rows, {len(points)}, got {count}")
-    moved = learn_scaling("standard", points)(points)
+    moved = Scaling("standard").learn(points)(points)
     generator = np.random.default_rng(rng)
     start = moved[_spread_out(moved, count, generator)]
     _, labels = kmeans2(moved, start, iter=50, minit="matrix")
@@ -120,7 +120,7 @@ def nearest_regions(space: Any, points: Any, k: int) -> Regions:
         raise InvalidInputError(f"points must have {rows.shape[1]} columns as space has, got {centers.shape[1]}")
     if check_count(k, "k") > len(rows):
         raise InvalidParameterError(f"k must be at most the number of rows, {len(rows)}, got {k}")
-    scaling = learn_scaling("standard", rows)
+    scaling = Scaling("standard").learn(rows)
     _, nearest = cKDTree(scaling(rows)).query(scaling(centers), k=range(1, k + 1))
     return Regions(np.arange(len(centers)), tuple(np.sort(np.asarray(nearest), axis=1)), centers)
 

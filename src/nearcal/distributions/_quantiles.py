@@ -47,7 +47,7 @@ class Quantiles(Distribution):
     levels: FloatArray
     values: FloatArray
     tails: Tails
-    _curve: Interpolated
+    curve: Interpolated
 
     def __init__(self, levels: Any, values: Any, tails: Tails = "normal") -> None:
         check_choice(tails, TAILS, "tails")
@@ -62,7 +62,7 @@ class Quantiles(Distribution):
         if tails == "normal":
             require_spread(values, "values")
         curve = Interpolated(ndtri(levels)[np.newaxis], values, normal_tails=tails == "normal")
-        self._store(levels=levels, values=values, tails=tails, _curve=curve)
+        self._store(levels=levels, values=values, tails=tails, curve=curve)
         # conservative: a row with two equal quantiles has an atom
         self._store(is_continuous=tails == "normal" and not curve.has_atoms())
 
@@ -75,33 +75,33 @@ class Quantiles(Distribution):
         return self.values.shape[1]
 
     def _rows(self, rows: IntArray) -> Self:
-        return self._with(values=self.values[rows], _curve=self._curve.take(rows))
+        return self._with(values=self.values[rows], curve=self.curve.take(rows))
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
-        return log_tails_from_z(self._curve.z(y))[0]
+        return log_tails_from_z(self.curve.z(y))[0]
 
     def _logsf(self, y: FloatArray) -> FloatArray:
-        return log_tails_from_z(self._curve.z(y))[1]
+        return log_tails_from_z(self.curve.z(y))[1]
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        return self._curve.logpdf(y)
+        return self.curve.logpdf(y)
 
     def _z(self, y: FloatArray) -> FloatArray:
-        return self._curve.bounded_z(y)
+        return self.curve.bounded_z(y)
 
     def _unbounded_z(self, y: FloatArray) -> FloatArray:
-        return self._curve.z(y)
+        return self.curve.z(y)
 
     def _from_z(self, z: FloatArray) -> FloatArray:
-        return self._curve.from_z(z)
+        return self.curve.from_z(z)
 
     def mean(self) -> FloatArray:
         """Return the mean of the interpolated distribution."""
-        return self._curve.moments()[0]
+        return self.curve.moments()[0]
 
     def var(self) -> FloatArray:
         """Return the variance of the interpolated distribution."""
-        return self._curve.moments()[1]
+        return self.curve.moments()[1]
 
 
 def _check_levels(levels: Any) -> FloatArray:

@@ -51,7 +51,7 @@ class Samples(Distribution):
     draws: FloatArray
     weights: FloatArray
     tails: Tails
-    _curve: "Interpolated | _Steps"
+    curve: "Interpolated | _Steps"
 
     def __init__(self, draws: Any, weights: Any = None, tails: Tails = "normal") -> None:
         check_choice(tails, TAILS, "tails")
@@ -64,7 +64,7 @@ class Samples(Distribution):
         if tails == "normal":
             require_spread(draws, "draws")
         curve = through_draws(draws, weights) if tails == "normal" else _Steps(draws, weights)
-        self._store(draws=draws, weights=weights, tails=tails, _curve=curve, has_density=tails == "normal")
+        self._store(draws=draws, weights=weights, tails=tails, curve=curve, has_density=tails == "normal")
         # conservative: a row with two equal draws has an atom
         self._store(is_continuous=isinstance(curve, Interpolated) and not curve.has_atoms())
 
@@ -78,7 +78,7 @@ class Samples(Distribution):
 
     def _rows(self, rows: IntArray) -> Self:
         weights = self.weights if len(self.weights) == 1 else self.weights[rows]
-        return self._with(draws=self.draws[rows], weights=weights, _curve=self._curve.take(rows))
+        return self._with(draws=self.draws[rows], weights=weights, curve=self.curve.take(rows))
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
         return self._log_tails(y)[0]
@@ -87,19 +87,19 @@ class Samples(Distribution):
         return self._log_tails(y)[1]
 
     def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self._curve.log_tails(y) if isinstance(self._curve, _Steps) else log_tails_from_z(self._curve.z(y))
+        return self.curve.log_tails(y) if isinstance(self.curve, _Steps) else log_tails_from_z(self.curve.z(y))
 
     def _z(self, y: FloatArray) -> FloatArray:
-        return self._curve.bounded_z(y)
+        return self.curve.bounded_z(y)
 
     def _unbounded_z(self, y: FloatArray) -> FloatArray:
-        return self._curve.z(y)
+        return self.curve.z(y)
 
     def _from_z(self, z: FloatArray) -> FloatArray:
-        return self._curve.from_z(z)
+        return self.curve.from_z(z)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        return self._curve.logpdf(y)
+        return self.curve.logpdf(y)
 
     def _resolution(self) -> FloatArray:
         share = np.sum(self.weights**2, axis=1) if self.tails == "empirical" else np.zeros(1)
@@ -107,11 +107,11 @@ class Samples(Distribution):
 
     def mean(self) -> FloatArray:
         """Return the mean of every row; with empirical tails that of the weighted draws."""
-        return self._curve.moments()[0]
+        return self.curve.moments()[0]
 
     def var(self) -> FloatArray:
         """Return the variance of every row; with empirical tails Σ w (y - mean)² of the draws."""
-        return self._curve.moments()[1]
+        return self.curve.moments()[1]
 
 
 class _Steps:

@@ -184,6 +184,11 @@ class Recalibrated(Distribution):
 
     # ---- what is known of the rows ----------------------------------------------------------------------------------
 
+    @property
+    def n_cal(self) -> int | None:
+        """The number of calibration points behind the predictions; None where a recalibrator counts none."""
+        return self.scores.n_cal
+
     @cached_property
     def effective_size(self) -> FloatArray:
         """The number of equally weighted points that would carry as much information: 1 / Σ w², shape (n,).

@@ -40,6 +40,7 @@ class ScoresOfRows(ABC):
 
     is_continuous: bool
     has_density: bool
+    n_cal: int | None = None  # the number of calibration points behind all rows, if there are such
 
     @abstractmethod
     def take(self, rows: IntArray) -> "ScoresOfRows":
@@ -101,8 +102,10 @@ class Untouched(ScoresOfRows):
 class OneLaw(ScoresOfRows):
     """One law for all rows alike: global, isotonic and conformal recalibration, variance scaling."""
 
-    def __init__(self, law: EqualSteps | Curve, size: int) -> None:
-        self.law, self.size = law, size
+    n_cal: int
+
+    def __init__(self, law: EqualSteps | Curve, n_cal: int) -> None:
+        self.law, self.n_cal = law, n_cal
         self.has_density = isinstance(law, Curve)
         self.is_continuous = isinstance(law, Curve) and not law.line.has_atoms()
 
@@ -115,13 +118,13 @@ class OneLaw(ScoresOfRows):
         keep: bool = True,
     ) -> Answers:  # fmt: skip
         """Go through rows in chunks that bound memory."""
-        knots = self.size if isinstance(self.law, EqualSteps) else self.law.rule[0].shape[1]
+        knots = self.law.size if isinstance(self.law, EqualSteps) else self.law.rule[0].shape[1]
         width = max(columns, base._values_per_row, knots if table else 1)
         return _in_chunks(base, max(_CHUNK // width, 1), lambda part, rows: statistic(self.law, part, rows))
 
     def effective_size(self, rows: int) -> FloatArray:
         """Return the number of calibration points."""
-        return np.full(rows, float(self.size))
+        return np.full(rows, float(self.n_cal))
 
 
 class CurveOfEachRow(ScoresOfRows):
@@ -197,6 +200,7 @@ class LocalScores(ScoresOfRows):
         self.index, self.points, self.neighborhood = index, points, neighborhood
         self.calibration, self.corrections, self.quantile_rule = calibration, corrections, quantile_rule
         self.workers, self.own_isolation = workers, own_isolation
+        self.n_cal = len(calibration)
         self._kept: dict[tuple[int, int], Neighborhoods] = {}
         self.has_density = self.is_curve = quantile_rule in CONTINUOUS_RULES
         # equal scores make atoms

@@ -13,7 +13,7 @@ from nearcal.diagnostics.features import Feature
 from nearcal.diagnostics.local import calibration_columns, local_figures, neighborhood_means
 from nearcal.distributions import Distribution
 from nearcal.reporting._judgement import Observed
-from nearcal.scaling import learn_scaling
+from nearcal.space import Scaling
 
 SCORES = np.linspace(-2.5, 2.5, 11)  # normal scores of the quantiles that densities are drawn from
 DIMENSIONS = 12  # of the space that neighbours are searched in; more are reduced to principal components
@@ -71,10 +71,10 @@ def explorer_data(
 
 def _positions(space: FloatArray) -> tuple[FloatArray, float]:
     """Return scaled positions, of principal components where there are many columns, and the variance they keep."""
-    scaled = learn_scaling("standard", space)(space)
+    scaled = Scaling("standard").learn(space)(space)
     if space.shape[1] <= DIMENSIONS:
         return scaled, 1.0
-    reduced = learn_scaling("standard", space, DIMENSIONS)(space)
+    reduced = Scaling("standard", DIMENSIONS).learn(space)(space)
     return reduced, float(reduced.var(axis=0).sum() / max(scaled.var(axis=0).sum(), 1e-300))
 
 
@@ -114,7 +114,7 @@ def _components(points: FloatArray) -> list[dict[str, Any]]:
     """Return the principal components of the space as axes, where there is something to reduce."""
     if points.shape[1] < 3:
         return []
-    components = learn_scaling("none", points, 2)(points)
+    components = Scaling("none", 2).learn(points)(points)
     return [
         {"name": f"principal component {j + 1}", "isComponent": True, **pack_scaled(column, column.min(), column.max())}
         for j, column in enumerate(components.T)

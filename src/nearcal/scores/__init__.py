@@ -4,6 +4,4 @@ from nearcal.scores import _crps_families, _crps_recalibrated  # noqa: F401 - im
 from nearcal.scores._crps import crps
 from nearcal.scores._scores import interval_score, kl_divergence, log_score, pinball, smis, squared_error
 
-from nearcal.scores._crps_sample import sorted_sample_crps as sorted_sample_crps
-
 __all__ = ["crps", "interval_score", "kl_divergence", "log_score", "pinball", "smis", "squared_error"]

@@ -45,9 +45,10 @@ def crps(dist: Distribution, y: Any) -> FloatArray:
     Never by simulation:
 
     - Normal, LogNormal, Gamma, StudentT, Laplace and mixtures of Normal distributions: closed forms;
-    - Samples: of the weighted draws, whatever their ``tails``; recalibrated distributions under the step and
-      conservative rules: of their weighted sample, computed in chunks. Both exact, as sums over the sorted sample;
-    - Quantiles, and recalibrated Normal distributions under the interpolated rule: exact, piece by piece;
+    - Samples with empirical tails, and recalibrated distributions under the step and conservative rules: of the
+      weighted sample. Both exact, as sums over the sorted sample;
+    - Quantiles, Samples with Normal tails, and recalibrated Normal distributions under the other rules: exact, piece by
+      piece;
     - all else: adaptive quadrature, to about 1e-11 of the score.
 
     References
@@ -145,7 +146,8 @@ def integrate(f: Integrand, low: FloatArray, high: FloatArray, tolerance: FloatA
     def panel(origin: IntArray, a: FloatArray, b: FloatArray) -> FloatArray:
         half = (b - a) / 2
         x = (a / 2 + b / 2)[:, np.newaxis] + half[:, np.newaxis] * nodes
-        return half * (f(origin, x) @ weights)
+        # einsum, not BLAS: a row's result must not depend on the rows beside it
+        return half * np.einsum("qo,o->q", f(origin, x), weights)
 
     total = np.zeros(len(low))
     origin = np.flatnonzero(low < high)

@@ -7,14 +7,13 @@ Beta functions appear as poch(a, ½) = Γ(a + ½) / Γ(a), which keeps its digit
 """
 
 import numpy as np
-from scipy.special import erf, log_ndtr, ndtri, poch
+from scipy.special import erf, log_ndtr, poch
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._normal_scores import log_normal_density
 from nearcal.distributions import (
     Distribution,
     Gamma,
-    Interpolated,
     Laplace,
     LogNormal,
     Mixture,
@@ -23,6 +22,7 @@ from nearcal.distributions import (
     Samples,
     StudentT,
 )
+from nearcal.distributions.interpolation import Interpolated
 from nearcal.scores._crps import BREAKS, RELATIVE_TOLERANCE, crps_rows, integrate
 from nearcal.scores.arrays import interpolated_crps, sorted_sample_crps
 
@@ -147,10 +147,11 @@ def _disagreement(dist: Mixture, scale: FloatArray) -> FloatArray:
 
 @crps_rows.register
 def _samples(dist: Samples, y: FloatArray) -> FloatArray:
+    if isinstance(dist.curve, Interpolated):
+        return interpolated_crps(dist.curve, y)
     return sorted_sample_crps(dist.draws, dist.weights, y)
 
 
 @crps_rows.register
 def _quantiles(dist: Quantiles, y: FloatArray) -> FloatArray:
-    scores = ndtri(dist.levels)[np.newaxis]
-    return interpolated_crps(Interpolated(scores, dist.values, normal_tails=dist.tails == "normal"), y)
+    return interpolated_crps(dist.curve, y)

@@ -4,14 +4,13 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions import Distribution, Normal
-from nearcal.distributions.interpolation import Interpolated, count_not_above
+from nearcal.distributions.interpolation import Interpolated, add_up, count_not_above
 from nearcal.distributions.quantile_series import quantile_values
 from nearcal.recalibration import Recalibrated
 from nearcal.recalibration.neighborhoods import Rows
 from nearcal.recalibration.score_laws import Curve, ScoreLaw, Steps
-from nearcal.scores._crps_rows import REACH, RELATIVE_TOLERANCE, crps_rows, pinball_density
-from nearcal.scores._crps_sample import interpolated_crps, sorted_sample_crps
-from nearcal.scores._quadrature import integrate
+from nearcal.scores._crps import REACH, RELATIVE_TOLERANCE, crps_rows, integrate, pinball_density
+from nearcal.scores.arrays import interpolated_crps, sorted_sample_crps
 
 _PANELS = 2**16  # pieces of quantile functions integrated together, to bound memory
 _ROUNDING = 1e-14  # of a response: what integrals of differences from it cannot be better than
@@ -73,4 +72,4 @@ def _integrate_pieces(base: Distribution, line: Interpolated, y: FloatArray, z: 
     tolerance = np.repeat(RELATIVE_TOLERANCE * typical + _ROUNDING * np.abs(y), panels)
     order = 3 if s > _MANY_KNOTS else 10
     integral = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)
-    return integral.reshape(n, panels).sum(axis=1)
+    return add_up(integral.reshape(n, panels))

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from nearcal._arrays import FloatArray
 from nearcal._normal_scores import log_normal_density
-from nearcal.distributions import Interpolated
+from nearcal.distributions.interpolation import Interpolated, add_up
 
 _INV_SQRT_PI = 1 / np.sqrt(np.pi)
 
@@ -35,9 +35,8 @@ def sorted_sample_crps(values: FloatArray, weights: FloatArray, y: FloatArray) -
     below = np.cumsum(weights[:, :-1], axis=1) ** 2
     above = np.cumsum(weights[:, :0:-1], axis=1)[:, ::-1] ** 2
     column = y[:, np.newaxis]
-    inside = (below * np.diff(np.minimum(values, column), axis=1)).sum(axis=1)
-    inside += (above * np.diff(np.maximum(values, column), axis=1)).sum(axis=1)
-    return inside + _outside(values, y)
+    inside = below * np.diff(np.minimum(values, column), axis=1) + above * np.diff(np.maximum(values, column), axis=1)
+    return (add_up(inside) if inside.shape[1] else 0.0) + _outside(values, y)
 
 
 def interpolated_crps(curve: Interpolated, y: FloatArray) -> FloatArray:
@@ -57,7 +56,7 @@ def interpolated_crps(curve: Interpolated, y: FloatArray) -> FloatArray:
         slopes = np.concatenate([curve.slope_below, slopes, curve.slope_above], axis=1)
     below = np.diff(_standard_normal_energy(np.minimum(scores, z)), axis=1)
     above = -np.diff(_standard_normal_energy(-np.maximum(scores, z)), axis=1)
-    return (slopes * (below + above)).sum(axis=1) + outside
+    return add_up(slopes * (below + above)) + outside
 
 
 def _outside(values: FloatArray, y: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from nearcal.recalibration import LEAST_NEIGHBORS, Smoothing, Workers
 from nearcal.recalibration.leave_one_out import LeaveOneOut, find_others
 from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
 from nearcal.recalibration.score_laws import CalibrationScores, Steps
-from nearcal.scores import sorted_sample_crps
+from nearcal.scores.arrays import sorted_sample_crps
 from nearcal.space import CalibrationSpace, Scaling
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import standing
