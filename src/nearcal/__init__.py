@@ -24,7 +24,7 @@ def _read_contents() -> dict[str, str]:
 
 
 _CONTENTS = _read_contents()
-__all__ = sorted(name for name in _CONTENTS if name != "__version__")  # noqa: PLE0605
+__all__ = sorted(name for name in _CONTENTS if name != "__version__")
 
 
 def __getattr__(name: str) -> Any:

@@ -25,8 +25,8 @@ from nearcal.distributions import StudentT as StudentT
 from nearcal.distributions import from_scipy as from_scipy
 from nearcal.distributions import from_torch as from_torch
 from nearcal.models import CalibratedModel as CalibratedModel
-from nearcal.models import Recalibration as Recalibration
 from nearcal.models import RecalibratedRegressor as RecalibratedRegressor
+from nearcal.models import Recalibration as Recalibration
 from nearcal.models import adapt as adapt
 from nearcal.models import adapters as adapters
 from nearcal.models import calibrate as calibrate

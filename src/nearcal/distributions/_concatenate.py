@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearcal._errors import InvalidInputError
-from nearcal.distributions.base import Distribution, ParametricDistribution
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._quantiles import Quantiles
 from nearcal.distributions._samples import Samples
 from nearcal.distributions._wrap import ScipyDistribution
+from nearcal.distributions.base import Distribution, ParametricDistribution
 
 
 def concatenate(parts: Sequence[Distribution]) -> Distribution:

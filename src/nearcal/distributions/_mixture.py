@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import log_normal_density, z_from_log_tails
-from nearcal.distributions.base import Distribution
 from nearcal.distributions._inversion import invert_increasing
+from nearcal.distributions.base import Distribution
 
 
 class Mixture(Distribution):

@@ -7,8 +7,8 @@ from scipy.special import betaln, log_ndtr, ndtri_exp, stdtr, stdtrit
 
 from nearcal._arrays import FloatArray, IntArray, broadcast_parameters, require_positive
 from nearcal._normal_scores import log_normal_density
-from nearcal.distributions.base import Distribution, ParametricDistribution
 from nearcal.distributions._inversion import invert_increasing
+from nearcal.distributions.base import Distribution, ParametricDistribution
 
 _UNDERFLOW = 1e-290
 _Z_DIRECT = 5.0  # scipy's stdtrit loses the far tails: at p = 1e-300 it returns inf for 5 degrees of freedom

@@ -9,11 +9,11 @@ from scipy.special import ndtr
 from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
-from nearcal.distributions.base import Distribution
 from nearcal.distributions._gamma import Gamma
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._parametric import Laplace, LogNormal, Normal
 from nearcal.distributions._student_t import StudentT
+from nearcal.distributions.base import Distribution
 
 _Z_REACH = 37.0  # Φ(-37) = 6e-300: beyond it scipy's probabilities underflow
 

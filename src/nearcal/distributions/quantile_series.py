@@ -1,8 +1,8 @@
 """Quantiles at many scores: F⁻¹(Φ(z)) by Chebyshev series, where each quantile would take a search.
 
-The scale of scores is cut into fixed panels, the same for every row and every question, so that a row's values depend on
-that row alone. A row whose series has not come down to rounding in some panel gets finer panels, and where these do not
-suffice either, every quantile by itself.
+The scale of scores is cut into fixed panels, the same for every row and every question, so that a row's values depend
+on that row alone. A row whose series has not come down to rounding in some panel gets finer panels, and where these do
+not suffice either, every quantile by itself.
 """
 
 import numpy as np
@@ -64,7 +64,8 @@ class QuantileSeries:
             places = np.arange(_PIECES * (len(_COARSE) - 1) + 1) / _PIECES
             self.fine = _Panels(_outwards(np.interp(places, np.arange(len(_COARSE)), _COARSE)), scores)
             needed, place = np.unique(which[self.rest], return_inverse=True)
-            self.fine_series, self.fine_converged = (part[place] for part in self.fine.series(different[needed]))
+            fine_series, fine_converged = self.fine.series(different[needed])
+            self.fine_series, self.fine_converged = fine_series[place], fine_converged[place]
 
     def at(self, z: FloatArray) -> FloatArray:
         """Return the values at scores of shape (n, s)."""
@@ -91,7 +92,7 @@ class _Panels:
         self.middle, self.half = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges) / 2
 
     def series(self, dist: Distribution) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return the coefficients of every row and panel, (n, panels, nodes), and which of them have come to nothing."""
+        """Return the coefficients of every row and panel, (n, panels, nodes), and which series have converged."""
         nodes = self.middle[:, np.newaxis] + self.half[:, np.newaxis] * np.cos(_ANGLES)
         at_nodes = dist._from_z(np.tile(nodes.ravel(), (len(dist), 1))).reshape(len(dist), *nodes.shape)
         with np.errstate(invalid="ignore", over="ignore"):  # quantiles that overflow have no series

@@ -58,8 +58,8 @@ class GPBetaRecalibrator(Recalibrator):
 
     What netcal prints is swallowed. The recalibrated distribution function is read at 321 points; the scores of its
     quantiles at 61 levels, equally spaced on the scale of normal scores from -3 to 3, are joined by straight lines and
-    continued by Normal tails. ``fit`` and ``recalibrate`` are not safe to run on several threads at once: torch's random state, the warning
-    filters and the log level belong to the process.
+    continued by Normal tails. ``fit`` and ``recalibrate`` are not safe to run on several threads at once: torch's
+    random state, the warning filters and the log level belong to the process.
 
     References
     ----------

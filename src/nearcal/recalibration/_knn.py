@@ -1,6 +1,7 @@
 """Nearest-neighbour regression: the responses of the neighbours, without a model."""
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class KNNRegressor(LocalRecalibrator):
     (array([2.]), array([[1., 3.]]))
     """
 
-    _learnt = {**LocalRecalibrator._learnt, "unit_": float}
+    _learnt: ClassVar[Mapping[str, Any]] = {**LocalRecalibrator._learnt, "unit_": float}
 
     unit_: float
 

@@ -1,6 +1,7 @@
 """Recalibration by quantile-function regression with a small network (Kuleshov and Deshpande, 2022)."""
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class QuantileNetRecalibrator(Recalibrator):
     array([1., 6.])
     """
 
-    _learnt = {
+    _learnt: ClassVar[Mapping[str, Any]] = {
         "n_cal_": int,
         "network_": QuantileNetwork,
         "losses_": np.ndarray,

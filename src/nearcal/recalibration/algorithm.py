@@ -5,7 +5,6 @@ same, and is tested against this.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
 from nearcal.distributions import Distribution
@@ -58,7 +57,7 @@ def summarise(values: FloatArray, weights: FloatArray, p: FloatArray) -> tuple[f
     """Return mean, variance and quantiles of a weighted sample: the least values whose cumulated weight reaches p."""
     mean = float(weights @ values)
     variance = float(weights @ (values - mean) ** 2)
-    counts: NDArray[np.bool_] = weights > 0
+    counts = weights > 0
     order = np.argsort(values[counts])
     below = np.cumsum(weights[counts][order])
     place = np.minimum(np.searchsorted(below, p - 1e-12), len(below) - 1)

@@ -4,17 +4,18 @@ What is wrong on average over the calibration set is mended; that a model is too
 """
 
 from abc import abstractmethod
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, check_choice
 from nearcal._errors import InvalidInputError
+from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal._saved import require
 from nearcal.distributions import Distribution, as_levels, interval_levels, require_distribution
 from nearcal.distributions.interpolation import Interpolated
-from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import (
@@ -31,7 +32,7 @@ from nearcal.recalibration.scores_of_rows import OneLaw, Untouched
 class RecalibratorOfAllRows(Recalibrator):
     """Base class: a subclass says what the scores Z are, given those of a calibration set."""
 
-    _learnt = {"n_cal_": int, "law_": (Curve, EqualSteps)}
+    _learnt: ClassVar[Mapping[str, Any]] = {"n_cal_": int, "law_": (Curve, EqualSteps)}
 
     law_: Curve | EqualSteps
 

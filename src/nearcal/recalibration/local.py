@@ -1,7 +1,7 @@
 """Local recalibration: Algorithm 1 of the paper, with an engine, and corrections where they are asked for."""
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 from nearcal._arrays import as_space, check_choice, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
@@ -105,7 +105,7 @@ class LocalRecalibrator(Recalibrator):
     array([ 3., 19.])
     """
 
-    _learnt = {
+    _learnt: ClassVar[Mapping[str, Any]] = {
         "n_cal_": int,
         "n_features_in_": int,
         "calibration_": CalibrationScores,
@@ -265,8 +265,8 @@ class LocalRecalibrator(Recalibrator):
         for correction in self.corrections:
             if not isinstance(correction, Correction):
                 raise InvalidParameterError(
-                    "corrections must be a sequence of nearcal.LocalLinear(), nearcal.Shrinkage() and nearcal.Polish(), "
-                    f"got {correction!r} among them"
+                    "corrections must be a sequence of nearcal.LocalLinear(), nearcal.Shrinkage() and "
+                    f"nearcal.Polish(), got {correction!r} among them"
                 )
             if correction.needs_continuous_rule and self.quantile_rule not in CONTINUOUS_RULES:
                 raise InvalidParameterError(
@@ -276,7 +276,7 @@ class LocalRecalibrator(Recalibrator):
         bends = [correction.needs_continuous_rule for correction in self.corrections]
         if bends != sorted(bends):
             raise InvalidParameterError(
-                f"corrections of all rows alike must come last, got {tuple(self.corrections)!r}; put Polish() at the end"
+                f"corrections of all rows alike must come last, got {tuple(self.corrections)!r}; put Polish() last"
             )
 
     def _check_learnt(self) -> None:

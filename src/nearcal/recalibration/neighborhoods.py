@@ -154,7 +154,10 @@ def smoothing_code(name: str) -> int:
 class Neighborhood(Protocol):
     """What a neighbourhood is; the same for new rows and for calibration points among the others."""
 
-    smoothing: str
+    @property
+    def smoothing(self) -> str:
+        """The kernel that weighs neighbours."""
+        ...
 
     @property
     def least(self) -> int:

@@ -55,18 +55,18 @@ class WeightedSample(NamedTuple):
 class Recalibrated(Distribution):
     """Recalibrated predictive distributions, made by ``recalibrate``.
 
-    Row j is the distribution of Y_j = F_j⁻¹(Φ(Z_j)): the base distribution F_j, read at scores Z_j whose distribution the
-    recalibrator has learnt. Every statistic is one of that distribution: ``pdf`` is the derivative of ``cdf``, ``ppf``
-    its inverse, moments and draws are its own. Nothing is computed before it is asked for, and then in chunks of rows.
-    To get several statistics of many rows in one pass use :meth:`summary`.
+    Row j is the distribution of Y_j = F_j⁻¹(Φ(Z_j)): the base distribution F_j, read at scores Z_j whose distribution
+    the recalibrator has learnt. Every statistic is one of that distribution: ``pdf`` is the derivative of ``cdf``,
+    ``ppf`` its inverse, moments and draws are its own. Nothing is computed before it is asked for, and then in chunks
+    of rows. To get several statistics of many rows in one pass use :meth:`summary`.
 
     After local recalibration Z_j are the scores z_i of the calibration points near row j, corrected if so asked, with
     weights w_ij, and the quantile rule says how they are read:
 
     - ``"step"``: as they are. Y_j is the weighted sample {F_j⁻¹(Φ(z_i)), w_ij} of the paper, with mean Σ w y and
       variance Σ w (y - mean)²; a quantile is the least value whose cumulated weight reaches p. There is no density.
-    - ``"interpolated"``: a continuous distribution through about 2 √n of n scores, with the interpolation and the Normal
-      tails of :class:`Samples`, on the scale of normal scores.
+    - ``"interpolated"``: a continuous distribution through about 2 √n of n scores, with the interpolation and the
+      Normal tails of :class:`Samples`, on the scale of normal scores.
     - ``"predictive"``: the same, widened so that even small neighbourhoods cover the next response as often as they
       say. The i-th of n equally weighted scores stands at probability i / (n + 1) instead of (i - ½) / n: that is the
       probability that one more score falls below it, whatever the distribution. With unequal weights n is the effective
@@ -360,8 +360,12 @@ class Recalibrated(Distribution):
         z = near.padded(own, 0.0)[near.which]
         indices[missing], distances[missing], weights[missing], z[missing] = -1, np.inf, 0.0, 0.0
         order = np.lexsort((indices, distances))
-        nearest_first = [np.take_along_axis(table, order, axis=1) for table in (indices, distances, weights, z)]
-        return Neighbors(*nearest_first[:3]), nearest_first[3]
+        nearest_first = Neighbors(
+            np.take_along_axis(indices, order, axis=1),
+            np.take_along_axis(distances, order, axis=1),
+            np.take_along_axis(weights, order, axis=1),
+        )
+        return nearest_first, np.take_along_axis(z, order, axis=1)
 
 
 def _describe_untouched(

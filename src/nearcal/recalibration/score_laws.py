@@ -1,7 +1,7 @@
 """What the scores Z_j of some rows are distributed like, and what that makes of Y_j = F_j⁻¹(Φ(Z_j)).
 
-There are two kinds: weighted scores as they are (:class:`Steps`), and a continuous curve (:class:`Curve`). Each statistic
-of a recalibrated prediction is written here once for either, given the base distributions of the rows.
+There are two kinds: weighted scores as they are (:class:`Steps`), and a continuous curve (:class:`Curve`). Each
+statistic of a recalibrated prediction is written here once for either, given the base distributions of the rows.
 """
 
 from collections.abc import Mapping

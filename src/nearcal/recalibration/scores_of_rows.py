@@ -253,7 +253,6 @@ class LocalScores(ScoresOfRows):
         keep: bool = True,
     ) -> Answers:  # fmt: skip
         """Search and reduce chunk by chunk; where the search gains by it, rows near each other share a chunk."""
-
         return self.visit(
             base,
             lambda near, part, rows: self._answer(near, part, rows, statistic, of_base),

@@ -148,4 +148,3 @@ def _keep_freed_memory(most: int) -> None:
     its pages anew, which took more than half of the time at d = 1. 32 MB is the most that glibc takes as a hint.
     """
     np.empty(min(2**25 - 2**16, most), np.uint8)
-

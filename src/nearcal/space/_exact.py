@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._saved import require, saved_array, saved_numbers
 from nearcal.kernels.boxes import GROUP, LEAF, Tree, count_home, make_candidates, make_near, query_boxes
 from nearcal.kernels.brute import MOST_ROWS, make_batch, query_blocks
 from nearcal.kernels.filter import BLOCK, Blocks, round_off, shrink_rows
@@ -19,7 +20,6 @@ from nearcal.kernels.radius import within_blocks, within_boxes
 from nearcal.kernels.select import Nearest
 from nearcal.kernels.tree import find_leaves, order_points
 from nearcal.kernels.vector import STRIP
-from nearcal._saved import require, saved_array, saved_numbers
 from nearcal.space.search import Metric, Neighbors, equal_rows
 
 _MOST_SAMPLED = 4096  # points on which the filter guesses how far the k nearest reach

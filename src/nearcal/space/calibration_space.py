@@ -15,7 +15,7 @@ _FOLDS = 5
 
 @dataclass(frozen=True)
 class View:
-    """All calibration points in a scaled space, and those of them that are looked up there: rows, and where they are."""
+    """All calibration points in a scaled space, and those of them that are looked up there: which, and where."""
 
     points: FloatArray
     index: NeighborIndex

@@ -29,8 +29,8 @@ class Scaling:
         (Mahalanobis distance); directions in which the calibration set does not vary are dropped, and those in which
         nothing varies but the rounding of float32, where columns hold such numbers. "relevance" multiplies
         standardised columns by the square root of what each tells about the errors of the model, which trees learn
-        from the scores; a column that tells nothing is left out. It cannot help where all columns matter alike, and with
-        a hundred calibration points or fewer it may leave out a column that matters.
+        from the scores; a column that tells nothing is left out. It cannot help where all columns matter alike, and
+        with a hundred calibration points or fewer it may leave out a column that matters.
     components : int, optional
         Keep that many principal components of the scaled space, the widest; of a whitened space, whose directions are
         all equally wide, those that were widest before. Asked for more than there are, it keeps all.

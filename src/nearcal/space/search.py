@@ -90,8 +90,9 @@ def build_index(points: FloatArray, metric: Metric, search: Search, k: int, eps:
         return FaissIndex(points, k)
     from nearcal.space import _exact
 
-    structures = {"line": _exact.SortedLine, "boxes": _exact.LeafBoxes, "brute": _exact.BlockedBrute}
-    return structures[search](points)
+    if search == "line":
+        return _exact.SortedLine(points)
+    return _exact.LeafBoxes(points) if search == "boxes" else _exact.BlockedBrute(points)
 
 
 def choose_search(n: int, d: int, k: int, eps: float) -> Search:

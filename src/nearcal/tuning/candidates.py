@@ -62,9 +62,9 @@ class Candidate:
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
         """Return the candidate of a row of a table of candidates."""
-        words = {name: row[name] or None for name in ("space", "scaling", "smoothing")}
-        numbers = {name: None if np.isnan(row[name]) else int(row[name]) for name in ("components", "k")}
-        return cls(row["kind"], **words, **numbers, linear=bool(row["linear"]), shrinkage=bool(row["shrinkage"]))
+        settings: dict[str, Any] = {name: row[name] or None for name in ("space", "scaling", "smoothing")}
+        settings |= {name: None if np.isnan(row[name]) else int(row[name]) for name in ("components", "k")}
+        return cls(row["kind"], **settings, linear=bool(row["linear"]), shrinkage=bool(row["shrinkage"]))
 
     def __str__(self) -> str:
         if self.kind == "none":

@@ -60,10 +60,13 @@ class Menu:
             "linear": (False, True),
             "shrinkage": (False, True),
         }
-        lists = {
-            name: _several(usual[name] if _is_auto(options[name]) else options[name], name) for name in usual
+        lists = {name: _several(usual[name] if _is_auto(options[name]) else options[name], name) for name in usual}
+        known: dict[str, Any] = {
+            "smoothing": SMOOTHINGS,
+            "scaling": SCALINGS,
+            "linear": (False, True),
+            "shrinkage": (False, True),
         }
-        known = {"smoothing": SMOOTHINGS, "scaling": SCALINGS, "linear": (False, True), "shrinkage": (False, True)}
         for name, choices in known.items():
             for value in lists[name]:
                 check_choice(value, choices, name)
@@ -76,7 +79,7 @@ class Menu:
                 f"k must be below the number of calibration points, {n}, to leave one out, got {sizes[-1]} at least"
             )
         lists["k"] = [size for size in sizes if size < n]
-        rule = "predictive" if _is_auto(options["quantile_rule"]) else options["quantile_rule"]
+        rule: Any = "predictive" if _is_auto(options["quantile_rule"]) else options["quantile_rule"]
         check_choice(rule, QUANTILE_RULES, "quantile_rule")
         polish = rule in CONTINUOUS_RULES if _is_auto(options["polish"]) else options["polish"]
         if not isinstance(polish, bool):
