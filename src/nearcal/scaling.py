@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._saved import float_array, optional, savable, text
 from nearcal.relevance import learn_relevance
 
 Scaling = Literal["none", "standard", "whiten", "relevance"]
@@ -17,6 +18,7 @@ _LARGEST = 1e150  # squared distances must not overflow
 _ROUNDINGS = 10  # a unit of a network is a sum, with more than one rounding in it
 
 
+@savable(center=float_array(1), matrix=optional(float_array(1, 2)), name=text)
 @dataclass(frozen=True)
 class SpaceMap:
     """The affine map x -> (x - center) @ matrix learnt from the calibration space."""

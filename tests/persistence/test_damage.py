@@ -76,12 +76,16 @@ def test_without_verification_only_the_arrays_go_unchecked(saved):
 def test_messages_say_what_is_wrong(saved):
     intact = saved.read_bytes()
     for change, message in {
-        "newer": (
-            intact.replace(b'format":"1"', b'format":"2"'),
-            "has format 2, this version of nearcal reads up to 1",
+        "older": (
+            intact.replace(b'format":"2"', b'format":"1"'),
+            "has format 1 of an older nearcal, this version reads format 2 alone; fit and save again",
         ),
-        "much newer": (intact.replace(b'format":"1"', b'format":"17"'), "has format 17.* install a newer nearcal"),
-        "no format": (intact.replace(b'format":"1"', b'format":"x"'), "its header is not that of any known format"),
+        "newer": (
+            intact.replace(b'format":"2"', b'format":"3"'),
+            "has format 3, this version of nearcal reads up to 2",
+        ),
+        "much newer": (intact.replace(b'format":"2"', b'format":"17"'), "has format 17.* install a newer nearcal"),
+        "no format": (intact.replace(b'format":"2"', b'format":"x"'), "its header is not that of any known format"),
         "cut": (intact[:-1], "is damaged: it has"),
         "cut in the header": (intact[:300], "is damaged: its end is missing; restore it from a copy, or fit and save"),
         "header": (intact.replace(b"euclidean", b"euclidian"), "its header does not match its checksum"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nearcal._arrays import FloatArray
+from nearcal._saved import anything, having, instance, mapping_of, optional, savable, text
 from nearcal.adapters import ColumnsModel, ModelAdapter, adapt
 from nearcal.calibrated._layers import represent_layer, run_layers
 from nearcal.distributions import Distribution
@@ -28,6 +29,13 @@ class AnyRecalibrator(Protocol):
         ...
 
 
+@savable(
+    model=instance(ColumnsModel),
+    recalibrator=having("recalibrate", "n_cal_"),
+    layer=optional(text),
+    reason=text,
+    tuning=optional(instance(Tuning)),
+)
 @dataclass(frozen=True, repr=False)
 class CalibratedModel:
     """A trained model whose predictions are recalibrated; made by :func:`nearcal.calibrate`.
@@ -149,6 +157,14 @@ class CalibratedModel:
         return f"CalibratedModel of {self.model!r}\n{self.recalibrator!r}{where}\n{self.reason}"
 
 
+@savable(
+    recalibrator=having("recalibrate", "n_cal_"),
+    layer=optional(text),
+    reason=text,
+    tuning=optional(instance(Tuning)),
+    learnt=mapping_of(anything),
+    model=text,
+)
 @dataclass(frozen=True, repr=False)
 class Recalibration:
     """What a calibrated model has learnt, without the model: what :func:`nearcal.load` returns of a saved one.

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyarrow import csv, ipc, parquet
 
+from nearcal._atomic import replacing
 from nearcal.cli._tables import check_format
-from nearcal.persistence._atomic import replacing
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Neighbour search behind one small protocol, chosen by the size and dimension of the space."""
 
-from nearcal.neighbors._build import SEARCHES, Search, build_index
+from nearcal.neighbors._build import SEARCHES, Search, build_index, import_searches
 from nearcal.neighbors._protocol import METRICS, Metric, NeighborIndex, NeighborLists, check_points
 
 __all__ = [
@@ -12,4 +12,5 @@ __all__ = [
     "Search",
     "build_index",
     "check_points",
+    "import_searches",
 ]

@@ -37,6 +37,11 @@ def build_index(points: FloatArray, metric: Metric, search: Search, k: int, eps:
     return _build(points, metric, search, k)
 
 
+def import_searches() -> None:
+    """Import every structure: saved files name their classes, and some load slowly."""
+    from nearcal.neighbors import _exact, _faiss, _kdtree  # noqa: F401
+
+
 def _build(points: FloatArray, metric: Metric, search: Search, k: int) -> NeighborIndex:
     if search == "kdtree":
         from nearcal.neighbors._kdtree import KDTreeIndex

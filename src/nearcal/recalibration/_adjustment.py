@@ -8,7 +8,7 @@ import numpy as np
 from scipy.fft import dct
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import require, saved_array
+from nearcal._saved import savable, saved_array
 from nearcal.recalibration._neighborhoods import Neighborhoods
 from nearcal.scaling import principal_axes
 
@@ -21,6 +21,7 @@ LEAST_NEIGHBORS = 2 * NEIGHBORS_PER_SLOPE  # for a mean and one slope
 MOST_DIMENSIONS = 20  # a query costs k d² for d dimensions
 
 
+@savable
 class LinearAdjustment:
     """Calibration scores with positions to regress them on.
 
@@ -50,7 +51,6 @@ class LinearAdjustment:
         center = saved_array(saved, "center", np.float64, (None,))
         axes = saved_array(saved, "axes", np.float64, (len(center), None))
         points = saved_array(saved, "points", np.float64, (None, axes.shape[1]))
-        require(np.isfinite(points).all(), "points must be finite")
         return cls(center, axes, points)
 
     @property

@@ -2,10 +2,12 @@
 
 from typing import Any, Self
 
+from nearcal._saved import savable
 from nearcal.distributions import Distribution
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
 
 
+@savable
 class IdentityRecalibrator(Recalibrator):
     """Leave predictions as they are: what tuning chooses for a model that recalibration would not improve.
 

@@ -5,10 +5,12 @@ from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError
+from nearcal._saved import savable
 from nearcal.recalibration._mapped import ScoreMapRecalibrator
 from nearcal.recalibration._score_map import ScoreMap
 
 
+@savable
 class IsotonicRecalibrator(ScoreMapRecalibrator):
     """Recalibrate all predictions alike, by isotonic regression of observed on predicted probabilities.
 

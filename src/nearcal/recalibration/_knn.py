@@ -6,11 +6,13 @@ import numpy as np
 
 from nearcal._arrays import as_response, as_space
 from nearcal._errors import InvalidParameterError
+from nearcal._saved import savable
 from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration._local import LocalRecalibrator
 from nearcal.recalibration._result import Recalibrated
 
 
+@savable
 class KNNRegressor(LocalRecalibrator):
     """Predict by the weighted responses of nearby calibration points, ignoring the model.
 

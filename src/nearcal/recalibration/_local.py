@@ -7,7 +7,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_space
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._saved import require
+from nearcal._saved import require, savable
 from nearcal.distributions import Distribution
 from nearcal.neighbors import Metric, NeighborIndex, Search, build_index, check_points
 from nearcal.recalibration._adjustment import LEAST_NEIGHBORS, Adjustment, LinearAdjustment, learn_adjustment
@@ -34,6 +34,7 @@ from nearcal.scaling import Scaling, SpaceMap, learn_scaling
 from nearcal.smoothing import Smoothing
 
 
+@savable
 class LocalRecalibrator(Recalibrator):
     """Recalibrate each prediction by the errors the model made nearby.
 

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z
-from nearcal._saved import saved_array
+from nearcal._saved import savable, saved_array
 from nearcal.distributions._base import Distribution
 from nearcal.distributions._interpolation import Interpolated
 from nearcal.distributions._kernel_density import silverman_bandwidth, smoothed_z
@@ -27,6 +27,7 @@ CONTINUOUS_RULES = ("interpolated", "predictive")
 _P_ROUNDING = 1e-9  # more than cdf(ppf(p)) may differ from p
 
 
+@savable
 class Calibration:
     """The normal scores of the calibration set, their ranks, and what polish makes of recalibrated scores."""
 

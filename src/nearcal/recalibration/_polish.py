@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray
+from nearcal._saved import anything, instance, mapping_of, optional, savable
 from nearcal.recalibration._left_out import LeftOut
 from nearcal.recalibration._local_sample import LocalSample, QuantileRule
 from nearcal.recalibration._score_map import ScoreMap
@@ -19,6 +20,7 @@ from nearcal.recalibration._score_map import ScoreMap
 _KNOTS = 63
 
 
+@savable(score_map=optional(instance(ScoreMap)), settings=mapping_of(anything))
 @dataclass(frozen=True)
 class Polish:
     """What was learnt, None if there was nothing to learn from, and the settings it was learnt for."""

@@ -8,6 +8,7 @@ from scipy.special import ndtr
 from nearcal._arrays import FloatArray, as_response, as_space, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._optional import import_extra
+from nearcal._saved import savable
 from nearcal.distributions import Distribution, Quantiles
 from nearcal.distributions._base import Seed
 from nearcal.recalibration._base import Recalibrator, require_distribution
@@ -17,6 +18,7 @@ _LEVEL_SCORES = np.linspace(-3.0, 3.0, 61)  # where the learnt quantile function
 _LEAST_POINTS = 10
 
 
+@savable
 class QuantileNetRecalibrator(Recalibrator):
     """Learn the quantile function of the response given features of its predictive distribution.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, check_number
 from nearcal._errors import InvalidParameterError
-from nearcal._saved import saved_array
+from nearcal._saved import savable, saved_array
 from nearcal._table import Table
 from nearcal.neighbors import NeighborIndex
 from nearcal.recalibration._chunks import Workers
@@ -38,6 +38,7 @@ class Reliability(Table):
         return f"{first}{more}\n{flagged} of {len(self)} rows out of distribution"
 
 
+@savable
 class CalibrationPoints:
     """How isolated calibration points are among themselves; at most 10,000, drawn at random, stand for all."""
 

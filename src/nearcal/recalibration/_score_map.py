@@ -10,13 +10,14 @@ from numpy.polynomial.legendre import leggauss
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._normal_scores import log_normal_density
-from nearcal._saved import saved_array
+from nearcal._saved import require, savable, saved_array
 from nearcal.distributions._interpolation import Interpolated
 
 _PANELS, _DEGREE = 48, 8  # of the quadrature: errors of 1e-10 for smooth quantile functions, 2e-3 at jumps
 _TAIL_EDGES = np.array([0.0, 1.0, 2.0, 4.0, 8.0])  # beyond the outermost knot; Φ(-8) = 6e-16 is left out
 
 
+@savable
 class ScoreMap:
     """A piecewise-linear increasing map between scores before recalibration, z, and after it, s.
 
@@ -42,7 +43,12 @@ class ScoreMap:
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         after = saved_array(saved, "after_knots", np.float64, (None,))
-        return cls(after, saved_array(saved, "before_knots", np.float64, after.shape))
+        before = saved_array(saved, "before_knots", np.float64, after.shape)
+        require(len(after) > 1 and (np.diff(after) > 0).all(), "after_knots must be two or more that increase")
+        require(
+            (np.diff(before) >= 0).all() and before[0] < before[-1], "before_knots must not decrease, nor be all equal"
+        )
+        return cls(after, before)
 
     @property
     def is_continuous(self) -> bool:

@@ -12,9 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nearcal._arrays import FloatArray
+from nearcal._saved import number, savable
 from nearcal.recalibration._neighborhoods import Neighborhoods
 
 
+@savable(
+    mean=number(),
+    log_spread=number(),
+    mean_variance=number(0.0, finite=False),
+    log_spread_variance=number(0.0, finite=False),
+)
 @dataclass(frozen=True)
 class Shrinkage:
     """Where local means and log-spreads are drawn to, and the variances of the true ones around it."""

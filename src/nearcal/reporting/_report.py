@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_count
+from nearcal._atomic import replacing
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal._version import __version__
@@ -17,7 +18,6 @@ from nearcal.diagnostics._features import Feature, as_features
 from nearcal.diagnostics._regions import Regions
 from nearcal.distributions import Distribution
 from nearcal.evaluation import Evaluation, evaluate
-from nearcal.persistence._atomic import replacing
 from nearcal.recalibration._base import require_distribution
 from nearcal.reporting import _sections
 from nearcal.reporting._explorer import choose_k, explorer_data

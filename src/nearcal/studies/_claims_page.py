@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nearcal.persistence._atomic import replacing
+from nearcal._atomic import replacing
 from nearcal.studies._claims import Claim
 from nearcal.studies._general_claims import NEEDED, judge_general_claims
 from nearcal.studies._studies import STUDIES

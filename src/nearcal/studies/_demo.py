@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nearcal._atomic import replacing
 from nearcal._optional import import_extra
 from nearcal._table import Table
 from nearcal.calibrated import calibrate
@@ -15,7 +16,6 @@ from nearcal.diagnostics import described_regions, local_calibration, pit, pit_e
 from nearcal.distributions import Distribution
 from nearcal.evaluation import evaluate
 from nearcal.evaluation._judged import Metric
-from nearcal.persistence._atomic import replacing
 from nearcal.plots import pit_ecdf as plot_pit_ecdf
 from nearcal.reporting import report
 from nearcal.studies._drawing import new_figure

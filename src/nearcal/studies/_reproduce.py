@@ -9,10 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from nearcal._atomic import replacing
 from nearcal._errors import InvalidParameterError
 from nearcal._optional import import_extra
 from nearcal._version import __version__
-from nearcal.persistence._atomic import replacing
 from nearcal.studies._claims_page import write_claims
 from nearcal.studies._markdown import check_list
 from nearcal.studies._progress import reporter

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from nearcal._atomic import replacing
 from nearcal._errors import InvalidParameterError
 from nearcal._version import __version__
-from nearcal.persistence._atomic import replacing
 from nearcal.studies._study import Outcome, Unit
 
 _FORMAT = 1  # of unit files; others are done anew

@@ -4,14 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+from nearcal._saved import count, flag, one_of, optional, savable, text
 from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
-from nearcal.recalibration._adjustment import Adjustment
-from nearcal.scaling import Scaling
-from nearcal.smoothing import Smoothing
+from nearcal.recalibration._adjustment import ADJUSTMENTS, Adjustment
+from nearcal.scaling import SCALINGS, Scaling
+from nearcal.smoothing import SMOOTHINGS, Smoothing
 
 Kind = Literal["none", "global", "local"]
 
 
+@savable(
+    kind=one_of("none", "global", "local"),
+    space=optional(text),
+    scaling=optional(one_of(*SCALINGS)),
+    components=optional(count()),
+    k=optional(count()),
+    smoothing=optional(one_of(*SMOOTHINGS)),
+    adjustment=optional(one_of(*ADJUSTMENTS)),
+    shrinkage=flag,
+)
 @dataclass(frozen=True)
 class Candidate:
     """One way to recalibrate: not at all, globally, or locally with all that local recalibration asks for.

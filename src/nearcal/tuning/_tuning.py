@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nearcal._saved import instance, savable, text
 from nearcal._table import Table, format_number
 from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
 from nearcal.tuning._candidates import Candidate
@@ -15,6 +16,7 @@ from nearcal.tuning._evidence import collect_evidence
 _SHOWN = 10
 
 
+@savable(table=instance(Table), chosen=instance(Candidate), reason=text)
 @dataclass(frozen=True, repr=False)
 class Tuning:
     """What :func:`nearcal.tune` returns; print it to see the best candidates and the choice.
