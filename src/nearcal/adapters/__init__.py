@@ -3,7 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from nearcal.adapters._adapt import adapt, adapter_class, adapter_names
+from nearcal.adapters._columns import FAMILIES as FAMILIES
 from nearcal.adapters._columns import ColumnsModel
+from nearcal.adapters._columns import Source as Source
+from nearcal.adapters._columns import parameter_names as parameter_names
+from nearcal.adapters._columns import positive_parameters as positive_parameters
 from nearcal.adapters._heads import DistributionHead, FunctionHead, Head, NormalHead, PointHead, QuantileHead
 from nearcal.adapters._protocol import ModelAdapter
 

@@ -7,8 +7,7 @@ import typer
 
 from nearcal.adapters import ColumnsModel
 from nearcal.calibrated import CalibratedModel, Recalibration
-from nearcal.cli._console import print_json
-from nearcal.cli._mistakes import Mistake
+from nearcal.cli._console import Mistake, print_json
 from nearcal.cli._model import load_artefact
 from nearcal.persistence import Artefact
 from nearcal.tuning import Tuning

@@ -1,6 +1,7 @@
 """Predictive distributions: frozen batches, one distribution a row."""
 
 from nearcal.distributions._base import Distribution
+from nearcal.distributions._base import interval_levels as interval_levels
 from nearcal.distributions._gamma import Gamma
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._parametric import Laplace, LogNormal, Normal
