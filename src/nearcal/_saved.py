@@ -33,7 +33,8 @@ _CLASSES: dict[str, tuple[type[Any], Mapping[str, Check]]] = {}
 def savable(cls: Any = None, /, **checks: Check) -> Any:
     """Let objects of a class stand in files, under the name of the class, which no other class may have.
 
-    The checks are those of the fields of a dataclass or a named tuple, all of them.
+    The checks are those of the fields of a dataclass or a named tuple, all of them. A class with ``_from_saved`` may
+    declare checks as well, and apply those of :func:`declared_checks` itself.
 
     Examples
     --------
@@ -58,6 +59,11 @@ def savable(cls: Any = None, /, **checks: Check) -> Any:
         return cls
 
     return register if cls is None else register(cls)
+
+
+def declared_checks(cls: type[Any]) -> Mapping[str, Check]:
+    """Return the checks that a class was made savable with."""
+    return _CLASSES[cls.__name__][1]
 
 
 def savable_classes() -> Mapping[str, type[Any]]:
@@ -93,9 +99,11 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 def check_fields(saved: Any, checks: Mapping[str, Check]) -> dict[str, Any]:
     """Return what a file holds for an object, refusing a name too many, a name too few, and values of another kind."""
     require(isinstance(saved, Mapping), f"the fields {', '.join(checks)} must have names, got {type(saved).__name__}")
+    for name in checks:
+        require(name in saved, f"{name!r} is missing")
     for name in saved:
         require(name in checks, f"{name!r} is no field; there are {', '.join(checks)}")
-    return {name: check(name, saved_value(saved, name)) for name, check in checks.items()}
+    return {name: checks[name](name, value) for name, value in saved.items()}
 
 
 def anything(name: str, value: Any) -> Any:

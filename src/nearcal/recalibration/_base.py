@@ -8,6 +8,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
+from nearcal._saved import check_fields, declared_checks, saved_value
 from nearcal.distributions import Distribution
 
 
@@ -64,9 +65,8 @@ class Recalibrator:
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        recalibrator = cls(**saved["parameters"])
-        vars(recalibrator).update(saved["learnt"])
-        recalibrator._require_fitted()
+        recalibrator = cls(**saved_value(saved, "parameters"))
+        vars(recalibrator).update(check_fields(saved_value(saved, "learnt"), declared_checks(cls)))
         return recalibrator
 
     def _require_fitted(self) -> None:

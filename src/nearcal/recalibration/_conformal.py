@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import LEVEL_TOLERANCE
-from nearcal._saved import savable
+from nearcal._saved import count, instance, savable
 from nearcal.distributions import Distribution
 from nearcal.distributions._base import as_levels, interval_levels
 from nearcal.recalibration._base import require_distribution
@@ -84,7 +84,7 @@ class ConformalDistribution(MappedDistribution):
         return values[:, 0] if index.ndim == 0 else values
 
 
-@savable
+@savable(score_map_=instance(ScoreMap), n_cal_=count())
 class ConformalRecalibrator(ScoreMapRecalibrator):
     """Recalibrate all predictions alike, with a guarantee that needs no assumption on the model.
 

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from nearcal._arrays import check_choice
-from nearcal._saved import savable
+from nearcal._saved import count, instance, savable
 from nearcal.distributions import Distribution
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
 from nearcal.recalibration._chunks import Progress, Workers, check_workers
@@ -12,7 +12,7 @@ from nearcal.recalibration._neighborhoods import Everyone
 from nearcal.recalibration._result import Recalibrated
 
 
-@savable
+@savable(calibration_=instance(Calibration), n_cal_=count())
 class GlobalRecalibrator(Recalibrator):
     """Recalibrate all predictions alike: the local method with k = n and equal weights.
 

@@ -2,12 +2,12 @@
 
 from typing import Any, Self
 
-from nearcal._saved import savable
+from nearcal._saved import count, savable
 from nearcal.distributions import Distribution
 from nearcal.recalibration._base import Recalibrator, calibration_scores, require_distribution
 
 
-@savable
+@savable(n_cal_=count())
 class IdentityRecalibrator(Recalibrator):
     """Leave predictions as they are: what tuning chooses for a model that recalibration would not improve.
 

@@ -5,12 +5,12 @@ from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError
-from nearcal._saved import savable
+from nearcal._saved import count, instance, savable
 from nearcal.recalibration._mapped import ScoreMapRecalibrator
 from nearcal.recalibration._score_map import ScoreMap
 
 
-@savable
+@savable(score_map_=instance(ScoreMap), n_cal_=count())
 class IsotonicRecalibrator(ScoreMapRecalibrator):
     """Recalibrate all predictions alike, by isotonic regression of observed on predicted probabilities.
 

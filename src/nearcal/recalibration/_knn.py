@@ -6,13 +6,13 @@ import numpy as np
 
 from nearcal._arrays import as_response, as_space
 from nearcal._errors import InvalidParameterError
-from nearcal._saved import savable
+from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
-from nearcal.recalibration._local import LocalRecalibrator
+from nearcal.recalibration._local import LEARNT, LocalRecalibrator
 from nearcal.recalibration._result import Recalibrated
 
 
-@savable
+@savable(**LEARNT, unit_=number(0.0))
 class KNNRegressor(LocalRecalibrator):
     """Predict by the weighted responses of nearby calibration points, ignoring the model.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_space
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._saved import require, savable
+from nearcal._saved import count, having, instance, optional, require, savable
 from nearcal.distributions import Distribution
 from nearcal.neighbors import Metric, NeighborIndex, Search, build_index, check_points
 from nearcal.recalibration._adjustment import LEAST_NEIGHBORS, Adjustment, LinearAdjustment, learn_adjustment
@@ -33,8 +33,21 @@ from nearcal.recalibration._shrinkage import Shrinkage
 from nearcal.scaling import Scaling, SpaceMap, learn_scaling
 from nearcal.smoothing import Smoothing
 
+LEARNT = {
+    "space_map_": optional(instance(SpaceMap)),
+    "index_": optional(having("nearest", "within", "shape", "metric")),
+    "_points": optional(instance(CalibrationPoints)),
+    "adjustment_": optional(instance(LinearAdjustment)),
+    "shrinkage_": optional(instance(Shrinkage)),
+    "polish_": optional(instance(Polish)),
+    "tuning_": optional(having("chosen", "table")),
+    "calibration_": instance(Calibration),
+    "n_features_in_": count(),
+    "n_cal_": count(),
+}
 
-@savable
+
+@savable(**LEARNT)
 class LocalRecalibrator(Recalibrator):
     """Recalibrate each prediction by the errors the model made nearby.
 

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 from nearcal._arrays import FloatArray, as_response, as_space, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._optional import import_extra
-from nearcal._saved import savable
+from nearcal._saved import count, float_array, instance, savable
 from nearcal.distributions import Distribution, Quantiles
 from nearcal.distributions._base import Seed
 from nearcal.recalibration._base import Recalibrator, require_distribution
@@ -18,7 +18,13 @@ _LEVEL_SCORES = np.linspace(-3.0, 3.0, 61)  # where the learnt quantile function
 _LEAST_POINTS = 10
 
 
-@savable
+@savable(
+    network_=instance(QuantileNetwork),
+    losses_=float_array(1),
+    features_map_=instance(Standardiser),
+    response_map_=instance(Standardiser),
+    n_cal_=count(),
+)
 class QuantileNetRecalibrator(Recalibrator):
     """Learn the quantile function of the response given features of its predictive distribution.
 

@@ -4,12 +4,12 @@ import numpy as np
 
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError
-from nearcal._saved import savable
+from nearcal._saved import count, instance, number, savable
 from nearcal.recalibration._mapped import ScoreMapRecalibrator
 from nearcal.recalibration._score_map import ScoreMap
 
 
-@savable
+@savable(factor_=number(0.0), score_map_=instance(ScoreMap), n_cal_=count())
 class VarianceScaling(ScoreMapRecalibrator):
     """Stretch or shrink all predictive distributions about their medians by one factor.
 
