@@ -228,8 +228,8 @@ def float_array(*dimensions: int) -> Check:
     """Refuse what is no finite float64 array with as many dimensions as one of those given."""
 
     def check(name: str, value: Any) -> NDArray[Any]:
-        found = instance(np.ndarray)(name, value).ndim
-        return array(np.float64, (None,) * (found if found in dimensions else dimensions[0]))(name, value)
+        ndim = instance(np.ndarray)(name, value).ndim
+        return array(np.float64, (None,) * (ndim if ndim in dimensions else dimensions[0]))(name, value)
 
     return check
 

@@ -21,15 +21,7 @@ SkipMissing: TypeAlias = Annotated[bool, typer.Option("--skip-missing", help="Le
 
 
 class Mistake(Exception):
-    """Something the user got wrong.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong, in one line.
-    suggestion : str
-        What to do instead.
-    """
+    """Something the user got wrong: what is wrong, in one line, and what to do instead."""
 
     def __init__(self, message: str, suggestion: str = "") -> None:
         super().__init__(message)
@@ -85,9 +77,9 @@ def require_place(path: Path, **read: Path) -> None:
             raise Mistake(f"--output {path} is the {what} to be read", "choose another name")
 
 
-def print_json(value: Any) -> None:
-    """Print a result for machines; numbers that do not exist become null."""
-    print(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+def tell(as_json: bool, facts: dict[str, Any], text: str) -> None:
+    """Print a result, for machines or for people; to machines, numbers that do not exist are null."""
+    print(json.dumps(_plain(facts), ensure_ascii=False, indent=2) if as_json else text)
 
 
 def _plain(value: Any) -> Any:
@@ -108,16 +100,11 @@ def remark(text: str) -> None:
 @contextmanager
 def progress_bar(activity: str, total: int | None) -> Iterator[Callable[[int, int | None], None]]:
     """Yield a function that takes the rows done and, once known, all rows; it draws only where someone looks."""
-    shown = (MofNCompleteColumn(), TextColumn("rows"), TimeRemainingColumn(), TextColumn("left"))
+    activity_bar = (TextColumn("{task.description}"), BarColumn())
+    numbers = (MofNCompleteColumn(), TextColumn("rows"), TimeRemainingColumn(), TextColumn("left"))
     console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *shown,
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    ) as bar:
+    is_seen = console.is_terminal
+    with Progress(*activity_bar, *numbers, console=console, disable=not is_seen, transient=True) as bar:
         task = bar.add_task(activity, total=total)
 
         def update(done: int, total: int | None = None) -> None:

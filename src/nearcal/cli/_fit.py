@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 import nearcal as nc
-from nearcal.cli._console import Mistake, SkipMissing, check_word, print_json, progress_bar, remark, require_place
+from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
 from nearcal.cli._rows import Columns, read_all
 from nearcal.cli._tables import FORMATS, open_table
@@ -101,18 +101,10 @@ def fit(
             f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
         )
     require_place(output, table=calibration)
+    details = {"smoothing": smoothing, "scaling": scaling, "components": components, "adjustment": adjustment}
+    details |= {"shrinkage": shrinkage, "polish": polish}
     settings = _settings(
-        method,
-        k,
-        radius,
-        {
-            "smoothing": smoothing,
-            "scaling": scaling,
-            "components": "auto" if components is None else components,
-            "adjustment": adjustment,
-            "shrinkage": "auto" if shrinkage is None else shrinkage,
-            "polish": "auto" if polish is None else polish,
-        },
+        method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
     )
     file = open_table(calibration)
     model = map_columns(
@@ -135,9 +127,7 @@ def fit(
             "leave out --k, --radius and --method to have the space chosen",
         )
     needed = dict.fromkeys([y, *model.columns(), *(name for names in model.spaces.values() for name in names)])
-    table, _, findings = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
-    if findings.incomplete:
-        remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")
+    table, _, left_out = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
     rows = len(table[y])
     if settings["k"] is not None and settings["k"] > rows:
         raise Mistake(
@@ -147,20 +137,16 @@ def fit(
     with progress_bar("choosing", rows) as report:
         calibrated = _calibrate(model, table, table[y], settings, report)
     nc.save(calibrated, output)
-    if as_json:
-        print_json(
-            {
-                "model": str(output),
-                "rows": rows,
-                "rows_left_out": findings.incomplete,
-                "recalibrator": repr(calibrated.recalibrator),
-                "space": calibrated.layer,
-                "reason": calibrated.reason,
-                "version": nc.__version__,
-            }
-        )
-        return
-    print(f"{calibrated.recalibrator!r}, learnt from {rows} rows\n{calibrated.reason}\nSaved {output}")
+    facts = {
+        "model": str(output),
+        "rows": rows,
+        "rows_left_out": left_out,
+        "recalibrator": repr(calibrated.recalibrator),
+        "space": calibrated.layer,
+        "reason": calibrated.reason,
+        "version": nc.__version__,
+    }
+    tell(as_json, facts, f"{facts['recalibrator']}, learnt from {rows} rows\n{calibrated.reason}\nSaved {output}")
 
 
 def _settings(method: str | None, k: str, radius: float | None, details: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import numpy as np
 import typer
 
-import nearcal
+import nearcal as nc
 from nearcal._arrays import FloatArray
-from nearcal.cli._console import Mistake, ModelFile, SkipMissing, check_share, print_json, remark, require_place
+from nearcal.cli._console import Mistake, ModelFile, SkipMissing, check_share, require_place, tell
 from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
 from nearcal.cli._rows import read_all
 from nearcal.cli._tables import is_numeric, open_table
@@ -57,13 +57,9 @@ def evaluate(
     judged = judge(model, test, y, skip_missing)
     if judged.space is not None and regions > len(judged.y):
         raise Mistake(f"--regions must be at most the number of rows, {len(judged.y)}, got {regions}", "take fewer")
-    table = nearcal.evaluate(judged.dists, judged.y, judged.space, coverage, regions=regions)
-    if as_json:
-        print_json(
-            {"rows": len(judged.y), "rows_left_out": judged.left_out, "coverage": coverage, "metrics": list(table)}
-        )
-        return
-    print(f"{len(judged.y)} rows, intervals of coverage {coverage:g}\n{table}")
+    table = nc.evaluate(judged.dists, judged.y, judged.space, coverage, regions=regions)
+    facts = {"rows": len(judged.y), "rows_left_out": judged.left_out, "coverage": coverage, "metrics": list(table)}
+    tell(as_json, facts, f"{len(judged.y)} rows, intervals of coverage {coverage:g}\n{table}")
 
 
 def report(
@@ -89,26 +85,20 @@ def report(
         raise Mistake(f"--output {output} is no page", f"did you mean '{output.with_suffix('.html')}'?")
     require_place(output, model=model, table=test)
     judged = judge(model, test, y, skip_missing, features)
-    page = nearcal.report(
+    page = nc.report(
         judged.dists,
         judged.y,
         judged.space,
         features=judged.features or None,
-        title=title or _printable(f"{model.name} on {test.name}"),
+        # names of files need not be in UTF-8, pages are
+        title=title or f"{model.name} on {test.name}".encode(errors="replace").decode(),
         response=judged.response,
         coverage=coverage,
         tuning=judged.tuning,
     )
     page.save(output)
-    if as_json:
-        print_json({"output": str(output), "rows": len(judged.y), "rows_left_out": judged.left_out})
-        return
-    print(f"Wrote {output}; open it in a browser: {output.resolve().as_uri()}")
-
-
-def _printable(text: str) -> str:
-    """Return a text that can stand in a page: names of files need not be in UTF-8."""
-    return text.encode(errors="replace").decode()
+    facts = {"output": str(output), "rows": len(judged.y), "rows_left_out": judged.left_out}
+    tell(as_json, facts, f"Wrote {output}; open it in a browser: {output.resolve().as_uri()}")
 
 
 class Judged(NamedTuple):
@@ -142,17 +132,15 @@ def judge(
     numeric = [name for name in shown if is_numeric(file.schema.field(name).type)]
     texts = [name for name in shown if name not in numeric]
     names = list(dict.fromkeys([y, *needed, *numeric]))
-    table, others, findings = read_all(
+    table, others, left_out = read_all(
         file, names, positive=must_be_positive(columns), skip_missing=skip_missing, texts=texts
     )
-    if findings.incomplete:
-        remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")
     return Judged(
         {"base": calibrated.base(table), "recalibrated": calibrated.predict(table)},
         table[y],
         y,
         np.column_stack([table[name] for name in own]) if own else None,
         {name: table[name] if name in table else others[name] for name in shown},
-        findings.incomplete,
+        left_out,
         calibrated.tuning,
     )

@@ -61,11 +61,11 @@ def map_columns(
 
 def match_columns(file: TableFile, patterns: Sequence[str], option: str) -> tuple[str, ...]:
     """Return the columns that names and globs stand for, in the order of the file for each, none twice."""
-    found: list[str] = []
+    names: list[str] = []
     for pattern in patterns:
         for part in [pattern] if pattern in file.schema.names else pattern.split(","):
-            found += _match(file, part.strip(), option)
-    return tuple(dict.fromkeys(found))
+            names += _match(file, part.strip(), option)
+    return tuple(dict.fromkeys(names))
 
 
 def _match(file: TableFile, pattern: str, option: str) -> list[str]:
@@ -147,8 +147,8 @@ def _quantiles(file: TableFile, quantiles: Sequence[str]) -> dict[str, Source]:
 
 def _level_in_name(name: str) -> float:
     """Return the level at the end of a name: q0.05, q05 and q5 are 5%, q97.5 is 97.5%."""
-    found = _TRAILING_NUMBER.search(name)
-    text = found.group() if found else ""
+    trailing = _TRAILING_NUMBER.search(name)
+    text = trailing.group() if trailing else ""
     is_plain = 0 < len(text) <= 2 or "." in text
     if not is_plain:
         raise Mistake(f"no level can be read from the name of column {name!r}", f"give it, --quantile 0.5={name}")

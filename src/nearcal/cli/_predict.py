@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import typer
 
 from nearcal._errors import NearcalError
 from nearcal.calibrated import CalibratedModel
-from nearcal.cli._console import Mistake, ModelFile, check_share, print_json, progress_bar, remark, require_place
+from nearcal.cli._console import Mistake, ModelFile, check_share, progress_bar, remark, require_place, tell
 from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
 from nearcal.cli._rows import Findings, Rows, iterate
 from nearcal.cli._tables import TableFile, are_whole_numbers, check_format, open_table, writing
@@ -79,41 +80,32 @@ def predict(
                 write(_predict_rows(calibrated, rows, wanted, file.path))
                 report(rows.stop, None)
     seconds = perf_counter() - begin
-    if as_json:
-        print_json(
-            {
-                "output": str(output),
-                "rows": findings.rows,
-                "rows_left_empty": findings.incomplete,
-                "columns": [*kept, *wanted.names()],
-                "seconds": round(seconds, 3),
-            }
-        )
-        return
-    if findings.incomplete:
+    if findings.incomplete and not as_json:
         remark(f"left {findings.incomplete} rows with missing values empty")
-    print(f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s")
+    facts = {
+        "output": str(output),
+        "rows": findings.rows,
+        "rows_left_empty": findings.incomplete,
+        "columns": [*kept, *wanted.names()],
+        "seconds": round(seconds, 3),
+    }
+    tell(as_json, facts, f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s")
 
 
 def _as_levels(text: str) -> list[float]:
-    levels = []
-    for part in text.split(","):
-        try:
-            levels.append(float(part))
-        except ValueError:
-            raise Mistake(f"--quantiles must be numbers between commas, got {text!r}", "such as 0.1,0.5,0.9") from None
+    try:
+        levels = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise Mistake(f"--quantiles must be numbers between commas, got {text!r}", "such as 0.1,0.5,0.9") from None
     return [check_share(level, "--quantiles") for level in levels]
 
 
 def _check_clashes(kept: Sequence[str], wanted: "Wanted") -> None:
     names = wanted.names()
     for values in (wanted.coverages, wanted.levels):
-        by_name = {_percent(value): value for value in values}
-        for value in values:
-            if by_name[_percent(value)] != value:
-                raise Mistake(
-                    f"columns of {value!r} and {by_name[_percent(value)]!r} would have the same name", "leave one out"
-                )
+        for one, other in combinations(values, 2):
+            if _percent(one) == _percent(other):
+                raise Mistake(f"columns of {one!r} and {other!r} would have the same name", "leave one out")
     if not names:
         raise Mistake("nothing to predict: --no-mean and --no-std, no --coverage and no --quantiles", "ask for one")
     for name in kept:

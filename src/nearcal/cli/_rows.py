@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
-from nearcal.cli._console import Mistake
+from nearcal.cli._console import Mistake, remark
 from nearcal.cli._tables import TableFile
 
 Columns: TypeAlias = dict[str, FloatArray]
@@ -115,8 +115,8 @@ def read_all(
     positive: Mapping[str, str],
     skip_missing: bool,
     texts: Sequence[str] = (),
-) -> tuple[Columns, dict[str, Any], Findings]:
-    """Return the complete rows of a file: columns of numbers, other columns as lists, and what was found."""
+) -> tuple[Columns, dict[str, Any], int]:
+    """Return the complete rows of a file: columns of numbers, other columns as lists; and how many were left out."""
     findings = Findings(file, positive, skip_missing)
     parts: list[Columns] = []
     others: dict[str, list[Any]] = {name: [] for name in texts}
@@ -127,4 +127,6 @@ def read_all(
             values = rows.texts[name].to_pylist()
             others[name] += [value for value, whole in zip(values, rows.whole, strict=True) if whole]
     findings.raise_mistakes()
-    return {name: np.concatenate([part[name] for part in parts]) for name in columns}, others, findings
+    if findings.incomplete:
+        remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")
+    return {name: np.concatenate([part[name] for part in parts]) for name in columns}, others, findings.incomplete
