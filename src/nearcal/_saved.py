@@ -13,7 +13,7 @@ executed. What an object holds (numbers, strings, arrays, other such objects) is
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -30,6 +30,10 @@ _MOST = 2**31 - 1  # rows are numbered by int32
 _CLASSES: dict[str, tuple[type[Any], Mapping[str, Check]]] = {}
 
 
+@overload
+def savable(cls: Class, /) -> Class: ...
+@overload
+def savable(cls: None = None, /, **checks: Check) -> Callable[[Class], Class]: ...
 def savable(cls: Any = None, /, **checks: Check) -> Any:
     """Let objects of a class stand in files, under the name of the class, which no other class may have.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, check_number
 from nearcal._errors import InvalidParameterError
-from nearcal._saved import savable, saved_array
+from nearcal._saved import having, savable, saved_array, saved_value
 from nearcal._table import Table
 from nearcal.neighbors import NeighborIndex
 from nearcal.recalibration._chunks import Workers
@@ -55,7 +55,8 @@ class CalibrationPoints:
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         own = cls.__new__(cls)
-        own.index, own._known = saved["index"], {}
+        own.index = having("nearest", "within", "shape")("index", saved_value(saved, "index"))
+        own._known = {}
         own.n, d = own.index.shape
         own.points = saved_array(saved, "points", np.float64, (min(own.n, _MOST_POINTS), d))
         return own
