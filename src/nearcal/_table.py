@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from nearcal._errors import InvalidInputError
 from nearcal._optional import import_extra
+from nearcal._saved import check_fields, instance, mapping_of, savable
 
 
+@savable
 class Table:
     """What diagnostics return: a frozen dictionary of columns of equal length.
 
@@ -74,7 +76,7 @@ class Table:
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        return cls(saved["columns"])
+        return cls(**check_fields(saved, {"columns": mapping_of(instance(np.ndarray))}))
 
     def to_pandas(self) -> Any:
         """Return a ``pandas.DataFrame``."""

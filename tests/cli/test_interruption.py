@@ -9,8 +9,8 @@ import pytest
 # predicts one batch, says so, and waits in the second for what comes
 HELD = """
 import sys, time
-from nearcal.cli import _numbers, _predict, main
-_numbers._MOST_ROWS = 100
+from nearcal.cli import _predict, _rows, main
+_rows._MOST_ROWS = 100
 batches = []
 predict_rows = _predict._predict_rows
 

@@ -9,7 +9,7 @@ import safetensors.numpy
 
 import nearcal as nc
 from nearcal.persistence._file import read_file, write_file
-from tests.persistence.cases import CASES
+from tests.persistence.cases import CASES, answers
 
 
 def owner(array):
@@ -61,6 +61,19 @@ def anonymous_memory():
         pytest.skip("needs Linux's /proc")
     (line,) = [line for line in status.read_text().splitlines() if line.startswith("RssAnon")]
     return 1024 * int(line.split()[1])
+
+
+def test_a_copy_in_memory_outlives_the_file(tmp_path):
+    """A mapped file that is cut where it is kills whoever uses it; one that was read does not need it any more."""
+    path = tmp_path / "it"
+    rc = CASES["brute"]()
+    nc.save(rc, path)
+    loaded = nc.load(path, mmap=False)
+    blocks = loaded.index_.blocks
+    assert not any(isinstance(owner(array), mmap.mmap) or array.flags.writeable for array in blocks[:-1])
+    assert blocks.strips.ctypes.data % 64 == 0
+    path.write_bytes(b"")
+    assert answers(loaded) == answers(rc)
 
 
 @pytest.mark.parametrize(

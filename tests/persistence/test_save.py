@@ -16,7 +16,7 @@ from tests.persistence.cases import answers, local
 # saves over a file and is killed by itself: when half is written, when all is, and when the name is about to change
 KILLED = """
 import os, pathlib, signal, sys, nearcal as nc
-from nearcal.persistence import _artefact, _atomic
+from nearcal.persistence import _artefact
 
 def die(*ignored):
     os.kill(os.getpid(), signal.SIGKILL)

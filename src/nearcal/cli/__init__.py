@@ -14,9 +14,9 @@ def main() -> None:
     except MissingExtraError as error:
         print(f"nearcal: {error}", file=sys.stderr)
         sys.exit(2)
-    from nearcal.cli._app import run, stop_when_terminated
+    from nearcal.cli._app import prepare_process, run
 
-    stop_when_terminated()
+    prepare_process()
     sys.exit(run(sys.argv[1:]))
 
 

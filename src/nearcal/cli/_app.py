@@ -7,20 +7,21 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nearcal._errors import NearcalError
 from nearcal._version import __version__
-from nearcal.cli import _demo, _evaluate, _fit, _inspect, _predict, _report, _reproduce
-from nearcal.cli._mistakes import Mistake, did_you_mean
+from nearcal.cli import _demo, _fit, _inspect, _judge, _predict, _reproduce
+from nearcal.cli._console import Mistake, did_you_mean
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "fit": (_fit.fit, _fit.EXAMPLES),
     "predict": (_predict.predict, _predict.EXAMPLES),
-    "evaluate": (_evaluate.evaluate, _evaluate.EXAMPLES),
-    "report": (_report.report, _report.EXAMPLES),
+    "evaluate": (_judge.evaluate, _judge.EXAMPLES["evaluate"]),
+    "report": (_judge.report, _judge.EXAMPLES["report"]),
     "inspect": (_inspect.inspect, _inspect.EXAMPLES),
     "reproduce": (_reproduce.reproduce, _reproduce.EXAMPLES),
     "demo": (_demo.demo, _demo.EXAMPLES),
@@ -86,13 +87,17 @@ def run(arguments: Sequence[str]) -> int:
     return code or 0
 
 
-def stop_when_terminated() -> None:
-    """Make a request to terminate an interruption, so that files begun are removed."""
+def prepare_process() -> None:
+    """Make a request to terminate an interruption, so that files begun are removed; and let anything be printed."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        getattr(sys, name).reconfigure(errors="backslashreplace")  # names of files need not be in UTF-8
 
 
 def _as_mistake(error: Exception) -> Mistake:

@@ -1,45 +1,22 @@
 """``nearcal fit``: learn from the predictions and responses of a calibration set."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nearcal._version import __version__
-from nearcal.cli._console import print_json, progress_bar, remark
-from nearcal.cli._mapping import PARAMETRIC, map_columns
-from nearcal.cli._mistakes import Mistake, check_word, require_place
-from nearcal.cli._numbers import must_be_positive, read_all
+import nearcal as nc
+from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
+from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
+from nearcal.cli._rows import Columns, read_all
 from nearcal.cli._tables import FORMATS, open_table
-from nearcal.models import AnyRecalibrator, CalibratedModel, calibrate
-from nearcal.persistence import save
-from nearcal.recalibration import (
-    ConformalRecalibrator,
-    GlobalRecalibrator,
-    IdentityRecalibrator,
-    IsotonicRecalibrator,
-    KNNRegressor,
-    LocalRecalibrator,
-    VarianceScaling,
-)
-from nearcal.recalibration._adjustment import ADJUSTMENTS, LEAST_NEIGHBORS
-from nearcal.recalibration._local_sample import QuantileRule
-from nearcal.recalibration._settings import PAPER
+from nearcal.recalibration import ADJUSTMENTS, LEAST_NEIGHBORS, PAPER
 from nearcal.scaling import SCALINGS
 from nearcal.smoothing import SMOOTHINGS
 
-_RULE: QuantileRule = "predictive"  # as calibrate does
-_OF_ALL_ROWS: dict[str, Callable[[], AnyRecalibrator]] = {
-    "global": lambda: GlobalRecalibrator(quantile_rule=_RULE),
-    "isotonic": IsotonicRecalibrator,
-    "conformal": ConformalRecalibrator,
-    "variance-scaling": VarianceScaling,
-    "none": IdentityRecalibrator,
-}
 _OF_NEIGHBOURS = ("local", "knn")
+_OF_ALL_ROWS = ("global", "isotonic", "conformal", "variance-scaling", "none")
 METHODS = ("auto", *_OF_NEIGHBOURS, *_OF_ALL_ROWS)
-
 
 EXAMPLES = r"""
 nearcal fit calibration.parquet -o model.nearcal --y price \
@@ -111,7 +88,7 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    skip_missing: Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")] = False,
+    skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Learn how wrong predictions are, and where, from a table of predictions and what was observed.
@@ -123,19 +100,11 @@ def fit(
         raise Mistake(
             f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
         )
-    require_place(output)
+    require_place(output, table=calibration)
+    details = {"smoothing": smoothing, "scaling": scaling, "components": components, "adjustment": adjustment}
+    details |= {"shrinkage": shrinkage, "polish": polish}
     settings = _settings(
-        method,
-        k,
-        radius,
-        {
-            "smoothing": smoothing,
-            "scaling": scaling,
-            "components": "auto" if components is None else components,
-            "adjustment": adjustment,
-            "shrinkage": "auto" if shrinkage is None else shrinkage,
-            "polish": "auto" if polish is None else polish,
-        },
+        method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
     )
     file = open_table(calibration)
     model = map_columns(
@@ -158,14 +127,26 @@ def fit(
             "leave out --k, --radius and --method to have the space chosen",
         )
     needed = dict.fromkeys([y, *model.columns(), *(name for names in model.spaces.values() for name in names)])
-    table, _, findings = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
-    if findings.incomplete:
-        remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")
-    _check_k(settings["k"], len(table[y]))
-    with progress_bar("choosing", len(table[y])) as report:
+    table, _, left_out = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
+    rows = len(table[y])
+    if settings["k"] is not None and settings["k"] > rows:
+        raise Mistake(
+            f"--k must be at most the number of rows, {rows}, got {settings['k']}",
+            "take fewer, or --method global for all of them",
+        )
+    with progress_bar("choosing", rows) as report:
         calibrated = _calibrate(model, table, table[y], settings, report)
-    save(calibrated, output)
-    _announce(calibrated, output, len(table[y]), findings.incomplete, as_json)
+    nc.save(calibrated, output)
+    facts = {
+        "model": str(output),
+        "rows": rows,
+        "rows_left_out": left_out,
+        "recalibrator": repr(calibrated.recalibrator),
+        "space": calibrated.layer,
+        "reason": calibrated.reason,
+        "version": nc.__version__,
+    }
+    tell(as_json, facts, f"{facts['recalibrator']}, learnt from {rows} rows\n{calibrated.reason}\nSaved {output}")
 
 
 def _settings(method: str | None, k: str, radius: float | None, details: dict[str, Any]) -> dict[str, Any]:
@@ -208,41 +189,25 @@ def _as_count(k: str) -> int:
     return number
 
 
-def _check_k(k: int | None, rows: int) -> None:
-    if k is not None and k > rows:
-        raise Mistake(
-            f"--k must be at most the number of rows, {rows}, got {k}", "take fewer, or --method global for all of them"
-        )
-
-
-def _calibrate(model: Any, table: Any, y: Any, settings: dict[str, Any], report: Any) -> CalibratedModel:
-    details = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
-    if settings["method"] == "auto":
-        return calibrate(model, table, y, **details, progress=report)
-    if settings["method"] in _OF_ALL_ROWS:
-        recalibrator = _OF_ALL_ROWS[settings["method"]]()
-        dist = model.distribution(table)
-        return CalibratedModel(model, recalibrator.fit(dist, y, None), None, "The method was given.")
-    local = KNNRegressor if settings["method"] == "knn" else LocalRecalibrator
-    usual = PAPER | {"scaling": "standard", "polish": settings["method"] == "local"}
-    details = {name: usual[name] if value == "auto" else value for name, value in details.items()}
-    recalibrator = local(settings["k"], settings["radius"], **details, quantile_rule=_RULE)
-    return calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
-
-
-def _announce(calibrated: CalibratedModel, output: Path, rows: int, left_out: int, as_json: bool) -> None:
-    recalibrator = repr(calibrated.recalibrator)
-    if as_json:
-        print_json(
-            {
-                "model": str(output),
-                "rows": rows,
-                "rows_left_out": left_out,
-                "recalibrator": recalibrator,
-                "space": calibrated.layer,
-                "reason": calibrated.reason,
-                "version": __version__,
-            }
-        )
-        return
-    print(f"{recalibrator}, learnt from {rows} rows\n{calibrated.reason}\nSaved {output}")
+def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], report: Any) -> nc.CalibratedModel:
+    """Tune, or fit the recalibrator asked for; every recalibrator of the command is made here."""
+    method, k, radius = (settings[name] for name in ("method", "k", "radius"))
+    options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
+    if method == "auto":
+        return nc.calibrate(model, table, y, **options, progress=report)
+    rule: Any = {"quantile_rule": "predictive"}  # as calibrate does
+    if method in _OF_NEIGHBOURS:
+        usual = PAPER | {"scaling": "standard", "polish": method == "local"}
+        options = {name: usual[name] if value == "auto" else value for name, value in options.items()}
+        local = nc.KNNRegressor if method == "knn" else nc.LocalRecalibrator
+        recalibrator = local(k, radius, **options, **rule)
+        return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
+    of_all_rows: Any = {
+        "global": nc.GlobalRecalibrator(**rule),
+        "isotonic": nc.IsotonicRecalibrator(),
+        "conformal": nc.ConformalRecalibrator(),
+        "variance-scaling": nc.VarianceScaling(),
+        "none": nc.IdentityRecalibrator(),
+    }[method]
+    fitted = of_all_rows.fit(model.distribution(table), y, None)
+    return nc.CalibratedModel(model, fitted, None, "The method was given.")

@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from nearcal.cli._console import print_json
-from nearcal.cli._mistakes import Mistake
+from nearcal.adapters import ColumnsModel
+from nearcal.calibrated import CalibratedModel, Recalibration
+from nearcal.cli._console import Mistake, tell
 from nearcal.cli._model import load_artefact
-from nearcal.models import CalibratedModel, Recalibration
-from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact
 from nearcal.tuning import Tuning
 
@@ -27,18 +26,22 @@ def inspect(
     artefact = load_artefact(model)
     facts = _facts(model, artefact)
     tuning = artefact.tuning
-    if as_json:
-        evidence = list(tuning.evidence) if isinstance(tuning, Tuning) else None
-        print_json(facts | {"evidence": evidence, "tuning": _as_plain(tuning)})
-        return
     width = max(len(name) for name in facts)
-    for name, value in facts.items():
-        if value is not None and not (name == "reason" and tuning):  # which ends with the reason
-            print(f"{name.ljust(width)}  {_in_words(value)}")
+    lines = [
+        f"{name.ljust(width)}  {_in_words(value)}"
+        for name, value in facts.items()
+        if value is not None and not (name == "reason" and tuning)  # which ends with the reason
+    ]
+    evidence: Any = None
+    table: Any = None
     if isinstance(tuning, Tuning):
-        print(f"\nEvidence: leave-one-out CRPS of the best of every kind\n{tuning.evidence}")
+        evidence, table = list(tuning.evidence), list(tuning.table)
+        lines.append(f"\nEvidence: leave-one-out CRPS of the best of every kind\n{tuning.evidence}")
+    elif tuning is not None:
+        table = str(tuning)
     if tuning is not None:
-        print(f"\n{tuning}")
+        lines.append(f"\n{tuning}")
+    tell(as_json, facts | {"evidence": evidence, "tuning": table}, "\n".join(lines))
 
 
 def _facts(path: Path, artefact: Artefact) -> dict[str, Any]:
@@ -74,12 +77,6 @@ def _facts_of_model(model: Any) -> dict[str, Any]:
         "spaces": dict(model.spaces),
         "response": model.response,
     }
-
-
-def _as_plain(tuning: Any) -> Any:
-    if isinstance(tuning, Tuning):
-        return list(tuning.table)
-    return None if tuning is None else str(tuning)
 
 
 def _in_words(value: Any) -> str:

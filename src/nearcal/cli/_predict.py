@@ -1,6 +1,8 @@
 """``nearcal predict``: recalibrated predictions of new rows, however many there are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -10,18 +12,15 @@ import pyarrow as pa
 import typer
 
 from nearcal._errors import NearcalError
-from nearcal.cli._companion import Companion
-from nearcal.cli._console import print_json, progress_bar, remark
-from nearcal.cli._mapping import match_columns
-from nearcal.cli._mistakes import Mistake, check_share, require_place
-from nearcal.cli._model import load_model, parts_of_space
-from nearcal.cli._numbers import Rows, check_all, iterate, must_be_positive
-from nearcal.cli._output import writing
-from nearcal.cli._tables import check_format, open_table
-from nearcal.cli._wanted import Wanted
-from nearcal.models import CalibratedModel
-from nearcal.recalibration import GlobalRecalibrator, LocalRecalibrator
+from nearcal.calibrated import CalibratedModel
+from nearcal.cli._console import Mistake, ModelFile, check_share, progress_bar, remark, require_place, tell
+from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
+from nearcal.cli._rows import Findings, Rows, iterate
+from nearcal.cli._tables import TableFile, are_whole_numbers, check_format, open_table, writing
+from nearcal.distributions import Distribution, interval_levels
+from nearcal.recalibration import GlobalRecalibrator, LocalRecalibrator, Recalibrated, Reliability, unknown_reliability
 
+_JUDGED = ("effective_size", "radius", "p_value", "out_of_distribution")
 EXAMPLES = r"""
 nearcal predict model.nearcal new.parquet -o out.parquet
 nearcal predict model.nearcal new.csv -o out.csv --keep id \
@@ -33,7 +32,7 @@ nearcal predict model.nearcal new.parquet -o out.parquet --reliability
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model made by nearcal fit.")],
+    model: ModelFile,
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Table of new rows: .parquet, .csv, .arrow …")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format.")],
     coverage: Annotated[
@@ -62,7 +61,7 @@ def predict(
     """
     begin = perf_counter()
     check_format(output)
-    require_place(output)
+    require_place(output, model=model, table=new)
     check_share(false_alarm, "--false-alarm")
     levels = list(dict.fromkeys(level for text in quantiles or [] for level in _as_levels(text)))
     coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]
@@ -73,56 +72,58 @@ def predict(
     file.require(needed, asked_by=f"{model} takes")
     kept = match_columns(file, keep or [], "--keep")
     _check_clashes(kept, wanted)
-    if output.exists() and output.samefile(new):
-        raise Mistake(f"--output {output} is the table to be read", "choose another name")
-    companion = Companion(columns)
     with writing(output) as write:
-        with progress_bar("checking", file.rows) as report:
-
-            def look(rows: Rows) -> None:
-                companion.look(rows.complete())
-                report(rows.stop, None)
-
-            findings = check_all(file, needed, must_be_positive(columns), skip_missing, look)
+        findings = _check(file, needed, kept, Findings(file, must_be_positive(columns), skip_missing))
         with progress_bar("predicting", findings.rows) as report:
             for rows in iterate(file, needed, kept):
                 _follow(calibrated, rows, report)
-                write(_predict_rows(calibrated, rows, wanted, companion, file.path))
+                write(_predict_rows(calibrated, rows, wanted, file.path))
                 report(rows.stop, None)
     seconds = perf_counter() - begin
-    if as_json:
-        print_json(
-            {
-                "output": str(output),
-                "rows": findings.rows,
-                "rows_left_empty": findings.incomplete,
-                "columns": [*kept, *wanted.names()],
-                "seconds": round(seconds, 3),
-            }
-        )
-        return
-    if findings.incomplete:
+    if findings.incomplete and not as_json:
         remark(f"left {findings.incomplete} rows with missing values empty")
-    print(f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s")
+    facts = {
+        "output": str(output),
+        "rows": findings.rows,
+        "rows_left_empty": findings.incomplete,
+        "columns": [*kept, *wanted.names()],
+        "seconds": round(seconds, 3),
+    }
+    tell(as_json, facts, f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s")
 
 
 def _as_levels(text: str) -> list[float]:
-    levels = []
-    for part in text.split(","):
-        try:
-            levels.append(float(part))
-        except ValueError:
-            raise Mistake(f"--quantiles must be numbers between commas, got {text!r}", "such as 0.1,0.5,0.9") from None
+    try:
+        levels = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise Mistake(f"--quantiles must be numbers between commas, got {text!r}", "such as 0.1,0.5,0.9") from None
     return [check_share(level, "--quantiles") for level in levels]
 
 
-def _check_clashes(kept: tuple[str, ...], wanted: Wanted) -> None:
+def _check_clashes(kept: Sequence[str], wanted: "Wanted") -> None:
     names = wanted.names()
+    for values in (wanted.coverages, wanted.levels):
+        for one, other in combinations(values, 2):
+            if _percent(one) == _percent(other):
+                raise Mistake(f"columns of {one!r} and {other!r} would have the same name", "leave one out")
     if not names:
         raise Mistake("nothing to predict: --no-mean and --no-std, no --coverage and no --quantiles", "ask for one")
     for name in kept:
         if name in names:
             raise Mistake(f"--keep {name!r} has the name of a column to be written", "rename it in the table first")
+
+
+def _check(file: TableFile, needed: Sequence[str], kept: Sequence[str], findings: Findings) -> Findings:
+    """Read a file once: refuse it if anything is wrong, and find the columns of text that are whole numbers."""
+    whole = set(kept) - set(needed) if file.is_text else set()
+    with progress_bar("checking", file.rows) as report:
+        for rows in iterate(file, needed, sorted(whole)):
+            findings.look(rows)
+            whole = {name for name in whole if are_whole_numbers(rows.texts[name])}
+            report(rows.stop, None)
+    findings.raise_mistakes()
+    file.whole_numbers = frozenset(whole)
+    return findings
 
 
 def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int | None], None]) -> None:
@@ -132,18 +133,17 @@ def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int 
         recalibrator.set_params(progress=lambda done, total: report(rows.start + done, None))
 
 
-def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: Wanted, companion: Companion, path: Path) -> Any:
+def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: "Wanted", path: Path) -> Any:
     """Return kept columns and predictions as a record batch; those of incomplete rows are null."""
     columns: dict[str, Any] = dict(rows.texts)
-    found: dict[str, Any] = {}
+    predicted: dict[str, Any] = {}
     if rows.whole.any():
-        numbers, own = companion.join(rows.complete())
         try:
-            found = {name: values[own] for name, values in wanted.of(calibrated.predict(numbers)).items()}
+            predicted = wanted.of(calibrated.predict(rows.complete()))
         except NearcalError as error:
             raise Mistake(f"rows {rows.start + 1} to {rows.stop} of {path}: {error}") from error
     for name in wanted.names():
-        columns[name] = _with_gaps(found.get(name, np.empty(0, dtype=_dtype(name))), rows.whole)
+        columns[name] = _with_gaps(predicted.get(name, np.empty(0, dtype=_dtype(name))), rows.whole)
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -157,3 +157,52 @@ def _with_gaps(values: Any, whole: Any) -> Any:
     spread = np.zeros(len(whole), dtype=values.dtype)
     spread[whole] = values
     return pa.array(spread, mask=~whole)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to write of every row; ``false_alarm`` is None where reliability was not asked for."""
+
+    mean: bool
+    std: bool
+    coverages: list[float]
+    levels: list[float]
+    false_alarm: float | None
+
+    def names(self) -> list[str]:
+        """Return the names of the columns."""
+        moments = [name for name, is_wanted in (("mean", self.mean), ("std", self.std)) if is_wanted]
+        ends = [f"{end}_{_percent(value)}" for value in self.coverages for end in ("lower", "upper")]
+        judged = () if self.false_alarm is None else _JUDGED
+        return [*moments, *ends, *(f"q{_percent(level)}" for level in self.levels), *judged]
+
+    def of(self, dist: Distribution) -> dict[str, Any]:
+        """Compute the columns of some rows."""
+        values: list[Any] = self._summary(dist) if isinstance(dist, Recalibrated) else self._one_by_one(dist)
+        if self.false_alarm is not None:
+            table = _judge(dist, self.false_alarm)
+            values += [table[name] for name in _JUDGED]
+        return dict(zip(self.names(), values, strict=True))
+
+    def _summary(self, dist: Recalibrated) -> list[Any]:
+        """Compute all statistics in one pass over the neighbourhoods."""
+        ends = [level for value in self.coverages for level in interval_levels(value)]
+        summary = dist.summary(p=[*ends, *self.levels])
+        moments = [column for column, is_wanted in ((summary.mean, self.mean), (summary.std, self.std)) if is_wanted]
+        return [*moments, *summary.quantiles.T]
+
+    def _one_by_one(self, dist: Distribution) -> list[Any]:
+        """Ask for every statistic: an interval need not be two quantiles, as in conformal prediction."""
+        moments = [get() for get, is_wanted in ((dist.mean, self.mean), (dist.std, self.std)) if is_wanted]
+        ends = [end for value in self.coverages for end in dist.interval(value)]
+        return [*moments, *ends, *(dist.ppf(level) for level in self.levels)]
+
+
+def _judge(dist: Distribution, false_alarm: float) -> Reliability:
+    if isinstance(dist, Recalibrated):
+        return dist.reliability(false_alarm)
+    return unknown_reliability(len(dist), false_alarm)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.10g}"

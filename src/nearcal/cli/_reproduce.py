@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nearcal.cli._mistakes import check_word
+from nearcal.cli._console import check_word
 
 EXAMPLES = """
 nearcal reproduce gaussian --quick

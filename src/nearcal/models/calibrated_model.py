@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nearcal._arrays import FloatArray
+from nearcal._saved import anything, having, instance, mapping_of, optional, savable, text
 from nearcal.distributions import Distribution
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
 from nearcal.recalibration import Recalibrated, Reliability
@@ -27,6 +28,13 @@ class AnyRecalibrator(Protocol):
         ...
 
 
+@savable(
+    model=instance(ColumnsModel),
+    recalibrator=having("recalibrate", "n_cal_"),
+    layer=optional(text),
+    reason=text,
+    tuning=optional(instance(Tuning)),
+)
 @dataclass(frozen=True, repr=False)
 class CalibratedModel:
     """A trained model whose predictions are recalibrated; made by :func:`nearcal.calibrate`.
@@ -111,6 +119,14 @@ class CalibratedModel:
         return f"CalibratedModel of {self.model!r}\n{_description(self)}"
 
 
+@savable(
+    recalibrator=having("recalibrate", "n_cal_"),
+    layer=optional(text),
+    reason=text,
+    tuning=optional(instance(Tuning)),
+    learnt=mapping_of(anything),
+    model=text,
+)
 @dataclass(frozen=True, repr=False)
 class Recalibration:
     """What a calibrated model has learnt, without the model: what :func:`nearcal.load` returns of a saved one.

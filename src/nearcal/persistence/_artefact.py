@@ -7,8 +7,8 @@ from typing import Any
 
 from nearcal._atomic import replacing
 from nearcal._errors import ArtefactError, InvalidInputError
+from nearcal._saved import is_savable, savable_classes, text
 from nearcal._version import __version__
-from nearcal.persistence._classes import require_savable
 from nearcal.persistence._encoding import Decoder, Encoder
 from nearcal.persistence._file import read_file, write_file
 
@@ -73,7 +73,7 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
     LocalRecalibrator(k=50)
     """
     part = obj._to_artefact() if hasattr(type(obj), "_to_artefact") else obj
-    require_savable(part)
+    _require_savable(part)
     encoder = Encoder()
     content = encoder.encode(part, type(part).__name__)
     manifest = {
@@ -86,13 +86,11 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
         write_file(file, manifest, encoder.arrays)
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
+def load(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True) -> Any:
     """Load what :func:`nearcal.save` has saved; its results are the same to the last bit.
 
     Of a calibrated model this is a :class:`nearcal.Recalibration`, whose ``attach(model)`` joins it with the model
     again.
-
-    Arrays are mapped into memory: they are read when used, and shared by all processes that load the same file.
 
     Parameters
     ----------
@@ -101,11 +99,16 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     verify : bool
         Whether to read the arrays once and compare their checksum. Without it a damaged array goes unnoticed; the rest
         of the file is checked all the same.
+    mmap : bool
+        Whether arrays are mapped into memory: not copied, and shared by all processes that load the same file. A mapped
+        file may be replaced, as :func:`nearcal.save` does, and be deleted; but if it is cut short or overwritten where
+        it is (``cp`` over it, a failing network drive), processes that use it get wrong numbers or are killed by the
+        system (SIGBUS). Where that can happen, False reads everything into memory of this process.
 
     Raises
     ------
     ArtefactError
-        If the file is truncated, altered, not written by :func:`nearcal.save`, or of a newer format.
+        If the file is truncated, altered, not written by :func:`nearcal.save`, or of another format.
     FileNotFoundError
         If there is no file.
     MissingExtraError
@@ -126,15 +129,15 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> Any:
     >>> nc.load(path).factor_ == rc.factor_
     True
     """
-    return read(path, verify=verify).content
+    return read(path, verify=verify, mmap=mmap).content
 
 
-def read(path: str | os.PathLike[str], *, verify: bool = True) -> Artefact:
+def read(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True) -> Artefact:
     """Load what :func:`nearcal.save` has saved, together with what is known of its making.
 
     Parameters
     ----------
-    path, verify
+    path, verify, mmap
         As in :func:`nearcal.load`, which see also for errors.
 
     Examples
@@ -151,13 +154,26 @@ def read(path: str | os.PathLike[str], *, verify: bool = True) -> Artefact:
     if place.exists() and not place.is_file():
         raise ArtefactError(f"path must be a file written by nearcal.save, got {place}, which is no regular file")
     try:
-        manifest, arrays = read_file(place, verify)
+        manifest, arrays = read_file(place, verify, mmap)
+        version = text("nearcal", manifest["nearcal"])
         decoder = Decoder(manifest["objects"], arrays)
         content, tuning = decoder.decode(manifest["content"]), decoder.decode(manifest["tuning"])
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # intact by its checksum, yet not what save writes: made by something else, or by a version with other classes
         raise ArtefactError(f"{place} does not hold what nearcal can load: {error}") from error
-    return Artefact(content, _own_tuning(content) if tuning is None else tuning, manifest["nearcal"])
+    return Artefact(content, _own_tuning(content) if tuning is None else tuning, version)
+
+
+def _require_savable(obj: Any) -> None:
+    """Refuse what is of no known class, and say which classes are."""
+    if is_savable(obj):
+        return
+    recalibrators = sorted(name for name, cls in savable_classes().items() if hasattr(cls, "recalibrate"))
+    reason = f"; {obj._not_saved}" if hasattr(obj, "_not_saved") else ""
+    raise InvalidInputError(
+        f"obj must be a fitted recalibrator of one of the classes {', '.join(recalibrators)}, or a CalibratedModel, "
+        f"got {type(obj).__name__}{reason}"
+    )
 
 
 def _own_tuning(content: Any) -> Any:

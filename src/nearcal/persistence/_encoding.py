@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcal._errors import InvalidInputError
-from nearcal.persistence._classes import class_name, put_together, take_apart
+from nearcal._errors import ArtefactError, InvalidInputError
+from nearcal._saved import from_saved, is_savable, savable_classes, to_saved
+
+_MOST_CHARACTERS = 2**26  # of an array of strings, all as long as the longest
 
 
 class Encoder:
@@ -35,7 +37,7 @@ class Encoder:
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, np.ndarray):
             return self._encode_array(value, name)
-        if class_name(value) is not None:
+        if is_savable(value):
             return {"object": self._encode_object(value, name)}
         if isinstance(value, list):
             return [self.encode(item, f"{name}.{i}") for i, item in enumerate(value)]
@@ -50,13 +52,13 @@ class Encoder:
 
     def _encode_object(self, value: Any, name: str) -> int:
         if id(value) not in self._places:
-            holds = self._encode_items(take_apart(value), name)
+            holds = self._encode_items(to_saved(value), name)
             self._places[id(value)] = len(self.objects)
-            self.objects.append({"class": class_name(value), "holds": holds})
+            self.objects.append({"class": type(value).__name__, "holds": holds})
         return self._places[id(value)]
 
     def _encode_array(self, array: NDArray[Any], name: str) -> dict[str, Any]:
-        if array.dtype.kind == "U" and array.ndim == 1:
+        if array.dtype.kind == "U" and array.ndim == 1 and array.nbytes <= 4 * _MOST_CHARACTERS:
             return {"strings": array.tolist()}
         if array.dtype.kind not in "biuf" or array.itemsize > 8:
             raise _refuse(f"an array of {array.ndim} dimensions and dtype {array.dtype}", name)
@@ -81,12 +83,12 @@ class Decoder:
             "dict": self._decode_items,
             "float": float,
             "object": lambda place: self._objects[place],
-            "strings": np.array,
+            "strings": _as_strings,
             "transposed": lambda name: arrays[name].T,
             "tuple": lambda items: tuple(self.decode(items)),
         }
         for item in objects:
-            self._objects.append(put_together(item["class"], self._decode_items(item["holds"])))
+            self._objects.append(from_saved(_known(item["class"]), self._decode_items(item["holds"])))
 
     def decode(self, node: Any) -> Any:
         """Return the value a node stands for."""
@@ -99,3 +101,26 @@ class Decoder:
 
     def _decode_items(self, items: Mapping[str, Any]) -> dict[str, Any]:
         return {key: self.decode(node) for key, node in items.items()}
+
+
+def _as_strings(items: list[str]) -> NDArray[np.str_]:
+    longest = max((len(item) for item in items), default=1)
+    if len(items) * longest > _MOST_CHARACTERS or not all(isinstance(item, str) for item in items):
+        raise InvalidInputError(f"an array of {len(items)} strings of up to {longest} characters is none of nearcal's")
+    return np.array(items, dtype=np.str_)
+
+
+def _known(name: str) -> str:
+    """Return the name of a class that is known, or refuse it; all are, once what defines them is imported."""
+    if name not in savable_classes():
+        import_savable()
+    if name not in savable_classes():
+        raise ArtefactError(f"it holds a {name!r}, which this version of nearcal does not know")
+    return name
+
+
+def import_savable() -> None:
+    """Import every package that defines classes of saved objects; only here, since searches bring compilers along."""
+    from nearcal import adapters, calibrated, neighbors, tuning  # noqa: F401
+
+    neighbors.import_searches()

@@ -5,7 +5,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -77,6 +77,8 @@ class GPBetaRecalibrator(Recalibrator):
     """
 
     model_: Any
+
+    _not_saved: ClassVar[str] = "its model belongs to netcal and could only be pickled; fit it again, with the same rng"
 
     def __init__(
         self, *, n_inducing_points: int = 12, n_random_samples: int = 128, epochs: int = 200, rng: Seed = None

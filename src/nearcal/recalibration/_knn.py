@@ -1,19 +1,19 @@
 """Nearest-neighbour regression: the responses of the neighbours, without a model."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from nearcal._arrays import as_response, as_space
 from nearcal._errors import InvalidParameterError
-from nearcal._saved import require
+from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
-from nearcal.recalibration.local import LocalRecalibrator
+from nearcal.recalibration.local import LEARNT, LocalRecalibrator
 from nearcal.recalibration.neighborhoods import Radius
 from nearcal.recalibration.result import Recalibrated
 
 
+@savable(**LEARNT, unit_=number(5e-324))
 class KNNRegressor(LocalRecalibrator):
     """Predict by the weighted responses of nearby calibration points, ignoring the model.
 
@@ -41,8 +41,6 @@ class KNNRegressor(LocalRecalibrator):
     >>> out.mean(), out.ppf([0.0, 1.0])
     (array([2.]), array([[1., 3.]]))
     """
-
-    _learnt: ClassVar[Mapping[str, Any]] = {**LocalRecalibrator._learnt, "unit_": float}
 
     unit_: float
 
@@ -95,10 +93,6 @@ class KNNRegressor(LocalRecalibrator):
                 "thin must be one of 'nearest', 'global', 'raise' for KNNRegressor, which has no base distribution, "
                 "got 'base'"
             )
-
-    def _check_learnt(self) -> None:
-        super()._check_learnt()
-        require(0 < self.unit_ < np.inf, "unit_ must be positive")
 
 
 def _identity(rows: int, unit: float) -> Normal:

@@ -1,13 +1,13 @@
 """Recalibration by quantile-function regression with a small network (Kuleshov and Deshpande, 2022)."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from nearcal._arrays import FloatArray, as_response, as_space, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._optional import import_extra
+from nearcal._saved import count, float_array, instance, savable
 from nearcal.distributions import Distribution, Seed, require_distribution
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration._quantile_net_training import QuantileNetwork, Schedule, Standardiser, train
@@ -21,6 +21,13 @@ _LARGEST_SCORE = 38.0  # Φ(-38) is the last probability above zero
 _LEAST_POINTS = 10
 
 
+@savable(
+    network_=instance(QuantileNetwork),
+    losses_=float_array(1),
+    features_map_=instance(Standardiser),
+    response_map_=instance(Standardiser),
+    n_cal_=count(),
+)
 class QuantileNetRecalibrator(Recalibrator):
     """Learn the quantile function of the response given features of its predictive distribution.
 
@@ -83,14 +90,6 @@ class QuantileNetRecalibrator(Recalibrator):
     >>> rc.recalibrate(nc.Normal(0.0, [1.0, 2.0])).std().round()
     array([1., 6.])
     """
-
-    _learnt: ClassVar[Mapping[str, Any]] = {
-        "n_cal_": int,
-        "network_": QuantileNetwork,
-        "losses_": np.ndarray,
-        "features_map_": Standardiser,
-        "response_map_": Standardiser,
-    }
 
     network_: QuantileNetwork
     losses_: FloatArray

@@ -13,11 +13,25 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray
+from nearcal._saved import float_array, savable
 
 _VALIDATION_LEVELS = np.linspace(0.05, 0.95, 19)
 _VALIDATION_SHARE = 0.2
 
 
+@savable(
+    input_to_first=float_array(2),
+    first_bias=float_array(1),
+    first_slope=float_array(1),
+    input_to_second=float_array(2),
+    first_to_second=float_array(2),
+    second_bias=float_array(1),
+    second_slope=float_array(1),
+    input_to_output=float_array(2),
+    first_to_output=float_array(2),
+    second_to_output=float_array(2),
+    output_bias=float_array(1),
+)
 class QuantileNetwork(NamedTuple):
     """Weights of q(score, features): two hidden layers, each fed with the inputs and all earlier layers.
 
@@ -60,6 +74,7 @@ class Schedule(NamedTuple):
     learning_rate: float
 
 
+@savable(center=float_array(1), scale=float_array(1))
 @dataclass(frozen=True)
 class Standardiser:
     """Columns to mean zero and standard deviation one; a constant column becomes zero."""

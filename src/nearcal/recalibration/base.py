@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
-from nearcal._saved import require
+from nearcal._saved import check_fields, declared_checks, saved_value
 from nearcal.distributions import Distribution
 from nearcal.recalibration.workers import Workers
 
@@ -20,7 +20,6 @@ class Recalibrator:
 
     n_cal_: int  # set last by every fit
     _arguments: ClassVar[Mapping[str, inspect.Parameter]]
-    _learnt: ClassVar[Mapping[str, Any]] = {"n_cal_": int}  # what fit sets, and of which types; that is what is saved
 
     def __init_subclass__(cls) -> None:
         # once a class: looked up in every call, they took a third of the time of a single row
@@ -49,7 +48,7 @@ class Recalibrator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _to_saved(self) -> dict[str, Any]:
-        """Return constructor arguments and all that ``fit`` has set.
+        """Return constructor arguments and what ``fit`` has set, as far as the class declares it to be saved.
 
         Functions (progress) and random generators have no place in a file: the default takes theirs.
         """
@@ -60,16 +59,13 @@ class Recalibrator:
                 parameters[name] = self._arguments[name].default
             elif isinstance(value, Workers) and callable(value.progress):
                 parameters[name] = value.silent()
-        return {"parameters": parameters, "learnt": {name: getattr(self, name) for name in self._learnt}}
+        return {"parameters": parameters, "learnt": {name: getattr(self, name) for name in declared_checks(type(self))}}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        recalibrator = cls(**saved["parameters"])
-        learnt = saved["learnt"]
-        require(set(learnt) == set(cls._learnt), f"a {cls.__name__} must hold {sorted(cls._learnt)}")
-        for name, kind in cls._learnt.items():
-            require(isinstance(learnt[name], kind), f"{name} must be of type {kind}")
-            setattr(recalibrator, name, learnt[name])
+        recalibrator = cls(**saved_value(saved, "parameters"))
+        for name, value in check_fields(saved_value(saved, "learnt"), declared_checks(cls)).items():
+            setattr(recalibrator, name, value)
         recalibrator._check_learnt()
         return recalibrator
 

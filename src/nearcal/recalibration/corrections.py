@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import require, saved_array
+from nearcal._saved import check_fields, instance, number, savable, saved_array
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration.neighborhoods import Neighborhoods
 from nearcal.recalibration.score_laws import Curve
@@ -80,6 +80,7 @@ LEAST_NEIGHBORS = 2 * _NEIGHBORS_PER_SLOPE  # for a mean and one slope
 _MOST_DIMENSIONS = 20  # a query costs k d² for d dimensions
 
 
+@savable
 @dataclass(frozen=True)
 class LocalLinear(Correction):
     """Let neighbours answer for where the row is, not for where they are.
@@ -116,6 +117,7 @@ class LocalLinear(Correction):
         return LearntLinear.of(view, dimensions) if dimensions >= 1 else None
 
 
+@savable
 class LearntLinear(LearntCorrection):
     """Calibration positions to regress scores on.
 
@@ -167,9 +169,9 @@ class LearntLinear(LearntCorrection):
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        center = saved_array(saved, "center", np.float64, (None,), finite=True)
-        axes = saved_array(saved, "axes", np.float64, (len(center), None), finite=True)
-        return cls(center, axes, saved_array(saved, "places", np.float64, (None, axes.shape[1]), finite=True))
+        center = saved_array(saved, "center", np.float64, (None,))
+        axes = saved_array(saved, "axes", np.float64, (len(center), None))
+        return cls(center, axes, saved_array(saved, "places", np.float64, (None, axes.shape[1])))
 
 
 # ---- shrinkage ------------------------------------------------------------------------------------------------------
@@ -177,6 +179,7 @@ class LearntLinear(LearntCorrection):
 _MOST_SHRUNK = 2000  # points whose neighbourhoods tell how much true ones vary
 
 
+@savable
 @dataclass(frozen=True)
 class Shrinkage(Correction):
     """Blend what few neighbours say with what all say, and that with what the model says, by evidence.
@@ -213,6 +216,12 @@ class Shrinkage(Correction):
         )
 
 
+@savable(
+    mean=number(),
+    log_spread=number(),
+    mean_variance=number(0.0, finite=False),
+    log_spread_variance=number(0.0, finite=False),
+)
 @dataclass(frozen=True)
 class LearntShrinkage(LearntCorrection):
     """Where local means and log-spreads are drawn to, and the variances of the true ones around it."""
@@ -280,6 +289,7 @@ def _trust(variance: float, error_variance: FloatArray) -> FloatArray:
 _KNOTS = 63
 
 
+@savable
 @dataclass(frozen=True)
 class Polish(Correction):
     """Make up, for all rows alike, for what neighbourhoods get wrong on average.
@@ -312,6 +322,7 @@ class Polish(Correction):
         return LearntPolish(worth, np.clip(different, worth - most, worth + most))
 
 
+@savable
 class LearntPolish(LearntCorrection):
     """An increasing map of scores: what a score under the recalibrated distribution turned out to be worth.
 
@@ -322,7 +333,7 @@ class LearntPolish(LearntCorrection):
     """
 
     def __init__(self, after: FloatArray, before: FloatArray) -> None:
-        self.map = Curve(Interpolated(after[np.newaxis], before[np.newaxis], normal_tails=True))
+        self.map = Curve.shared(after, before)
         self.is_continuous, self.more_knots = not self.map.line.has_atoms(), len(after)
 
     def bend(self, curve: Curve) -> Curve:
@@ -335,14 +346,12 @@ class LearntPolish(LearntCorrection):
         return Curve(Interpolated(np.sort(scores, axis=1), np.sort(values, axis=1), normal_tails=True))
 
     def _to_saved(self) -> dict[str, Any]:
-        return {"after": self.map.line.scores[0], "before": self.map.line.values[0]}
+        return {"map": self.map}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        after = saved_array(saved, "after", np.float64, (None,), finite=True)
-        before = saved_array(saved, "before", np.float64, after.shape, finite=True)
-        require(len(after) > 1 and (np.diff(after) > 0).all() and (np.diff(before) >= 0).all(), "knots must increase")
-        return cls(after, before)
+        line = check_fields(saved, {"map": instance(Curve)})["map"].line
+        return cls(line.scores[0], line.values[0])
 
 
 def _left_out_scores(left_out: "LeaveOneOut") -> FloatArray:

@@ -4,8 +4,7 @@ What is wrong on average over the calibration set is mended; that a model is too
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,9 +12,8 @@ from scipy.special import ndtri
 from nearcal._arrays import FloatArray, check_choice
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import LEVEL_TOLERANCE
-from nearcal._saved import require
+from nearcal._saved import count, instance, require, savable
 from nearcal.distributions import Distribution, as_levels, interval_levels, require_distribution
-from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import (
@@ -31,8 +29,6 @@ from nearcal.recalibration.scores_of_rows import OneLaw, Untouched
 
 class RecalibratorOfAllRows(Recalibrator):
     """Base class: a subclass says what the scores Z are, given those of a calibration set."""
-
-    _learnt: ClassVar[Mapping[str, Any]] = {"n_cal_": int, "law_": (Curve, EqualSteps)}
 
     law_: Curve | EqualSteps
 
@@ -65,10 +61,10 @@ class RecalibratorOfAllRows(Recalibrator):
         """Return the law of scores, given calibration scores of shape (n,)."""
 
     def _check_learnt(self) -> None:
-        require(self.n_cal_ >= 1, "n_cal_ must be positive")
         require(not isinstance(self.law_, EqualSteps) or self.law_.size == self.n_cal_, "law_ must have n_cal_ scores")
 
 
+@savable(n_cal_=count())
 class IdentityRecalibrator(Recalibrator):
     """Leave predictions as they are: what tuning chooses for a model that recalibration would not improve.
 
@@ -95,6 +91,7 @@ class IdentityRecalibrator(Recalibrator):
         return Recalibrated(require_distribution(dist_new, "dist_new"), Untouched())
 
 
+@savable(n_cal_=count(), law_=instance(Curve, EqualSteps))
 class GlobalRecalibrator(RecalibratorOfAllRows):
     """Recalibrate all predictions alike: the local method with k = n and equal weights.
 
@@ -123,6 +120,7 @@ class GlobalRecalibrator(RecalibratorOfAllRows):
         return steps.curve(predictive=self.quantile_rule == "predictive")
 
 
+@savable(n_cal_=count(), law_=instance(Curve))
 class VarianceScaling(RecalibratorOfAllRows):
     """Stretch or shrink all predictive distributions about their medians by one factor: Z is N(0, s²).
 
@@ -168,9 +166,10 @@ class VarianceScaling(RecalibratorOfAllRows):
             )
         factor = float(largest * np.sqrt(np.mean((z / largest) ** 2)))  # z² may overflow
         knots = np.array([-1.0, 1.0])
-        return shared_curve(knots, factor * knots)
+        return Curve.shared(knots, factor * knots)
 
 
+@savable(n_cal_=count(), law_=instance(Curve))
 class IsotonicRecalibrator(RecalibratorOfAllRows):
     """Recalibrate all predictions alike, by isotonic regression of observed on predicted probabilities.
 
@@ -212,7 +211,7 @@ class IsotonicRecalibrator(RecalibratorOfAllRows):
         below = np.cumsum(counts) - counts / 2
         above = len(z) - below
         # a frequency is inverted from its nearer end, so that the map is symmetric
-        return shared_curve(np.where(below < above, ndtri(below / len(z)), -ndtri(above / len(z))), before)
+        return Curve.shared(np.where(below < above, ndtri(below / len(z)), -ndtri(above / len(z))), before)
 
 
 class ConformalDistribution(Recalibrated):
@@ -290,6 +289,7 @@ class ConformalDistribution(Recalibrated):
         return values[:, 0] if index.ndim == 0 else values
 
 
+@savable(n_cal_=count(), law_=instance(Curve))
 class ConformalRecalibrator(RecalibratorOfAllRows):
     """Recalibrate all predictions alike, with a guarantee that needs no assumption on the model.
 
@@ -335,9 +335,4 @@ class ConformalRecalibrator(RecalibratorOfAllRows):
         rank = np.arange(1, len(z) + 1)
         # ranks are inverted from their nearer end, so that the map is symmetric
         low, high = rank / (len(z) + 1), rank[::-1] / (len(z) + 1)
-        return shared_curve(np.where(low < high, ndtri(low), -ndtri(high)), before)
-
-
-def shared_curve(after: FloatArray, before: FloatArray) -> Curve:
-    """Return the law of scores for all rows whose quantiles at levels Φ(after) are ``before``, increasing both."""
-    return Curve(Interpolated(after[np.newaxis], before[np.newaxis], normal_tails=True))
+        return Curve.shared(np.where(low < high, ndtri(low), -ndtri(high)), before)

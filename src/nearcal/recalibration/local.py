@@ -1,11 +1,11 @@
 """Local recalibration: Algorithm 1 of the paper, with an engine, and corrections where they are asked for."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 from nearcal._arrays import as_space, check_choice, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._saved import require
+from nearcal._saved import count, having, instance, require, savable, tuple_of
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
@@ -30,6 +30,18 @@ from nearcal.space import (
 )
 
 
+LEARNT = {
+    "n_cal_": count(),
+    "n_features_in_": count(),
+    "calibration_": instance(CalibrationScores),
+    "space_map_": instance(SpaceMap),
+    "index_": having("nearest", "within", "shape"),
+    "corrections_": tuple_of(instance(LearntCorrection)),
+    "own_isolation_": instance(OwnIsolation),
+}
+
+
+@savable(**LEARNT)
 class LocalRecalibrator(Recalibrator):
     """Recalibrate each prediction by the errors the model made nearby.
 
@@ -104,16 +116,6 @@ class LocalRecalibrator(Recalibrator):
     >>> new.std().round()
     array([ 3., 19.])
     """
-
-    _learnt: ClassVar[Mapping[str, Any]] = {
-        "n_cal_": int,
-        "n_features_in_": int,
-        "calibration_": CalibrationScores,
-        "space_map_": SpaceMap,
-        "index_": object,
-        "corrections_": tuple,
-        "own_isolation_": OwnIsolation,
-    }
 
     n_features_in_: int
     calibration_: CalibrationScores
@@ -282,12 +284,10 @@ class LocalRecalibrator(Recalibrator):
     def _check_learnt(self) -> None:
         matrix, n = self.space_map_.matrix, self.n_cal_
         shape = n, self.n_features_in_ if matrix is None else matrix.shape[-1]
-        require(hasattr(self.index_, "shape"), "index_ must be a neighbour index")
         require(self.index_.shape == shape, "index_ must have n_cal_ points of the dimension of the space")
         require(self.own_isolation_.index is self.index_, "own_isolation_ must hold the index of the recalibrator")
         require(len(self.calibration_) == n, "calibration_ must have n_cal_ scores")
         for correction in self.corrections_:
-            require(isinstance(correction, LearntCorrection), "corrections_ must hold learnt corrections")
             if isinstance(correction, LearntLinear):
                 known = len(correction.places), len(correction.center)
                 require(known == shape, "a local-linear correction must have n_cal_ places of the space's dimension")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray, check_choice, check_count, check_number
 from nearcal._errors import ThinNeighborhoodError
+from nearcal._saved import count, number, one_of, savable
 from nearcal.space import NeighborIndex, Neighbors
 
 Smoothing = Literal["epanechnikov", "uniform", "triangular", "biweight", "gaussian"]
@@ -211,6 +212,7 @@ class KNearest:
         return neighbors.radius
 
 
+@savable(distance=number(0.0), min_neighbors=count(), thin=one_of(*THINS))
 @dataclass(frozen=True)
 class Radius:
     """All calibration points within a distance, and what rows get that have few.

@@ -7,7 +7,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray, check_number
 from nearcal._errors import InvalidParameterError
-from nearcal._saved import saved_array, saved_numbers
+from nearcal._saved import having, savable, saved_array, saved_numbers, saved_value
 from nearcal._table import Table
 from nearcal.recalibration.leave_one_out import find_others
 from nearcal.recalibration.neighborhoods import Neighborhood
@@ -40,6 +40,7 @@ class Reliability(Table):
         return f"{first}{more}\n{flagged} of {len(self)} rows out of distribution"
 
 
+@savable
 class OwnIsolation:
     """How isolated calibration points are among themselves; at most 10,000, drawn at random, stand for all.
 
@@ -82,7 +83,7 @@ class OwnIsolation:
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        index = saved["index"]
+        index = having("nearest", "within", "shape")("index", saved_value(saved, "index"))
         n, d = index.shape
         queries = saved_array(saved, "queries", np.float64, (min(n, _MOST_POINTS), d), finite=True)
         return cls(index, saved_numbers(saved, "rows", len(queries), n).astype(np.intp), queries)

@@ -14,7 +14,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z
-from nearcal._saved import saved_array
+from nearcal._saved import check_fields, flag, instance, require, savable, saved_array
 from nearcal.distributions import Distribution, Normal
 from nearcal.distributions.interpolation import Interpolated, sort_weighted, through_draws
 from nearcal.distributions.quantile_series import quantile_values
@@ -58,6 +58,7 @@ class ScoreLaw(Protocol):
         ...
 
 
+@savable
 class CalibrationScores:
     """The normal scores of the calibration set and their ranks."""
 
@@ -78,7 +79,7 @@ class CalibrationScores:
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         # a copy, writable as scores are after a fit: kernels are compiled for one kind of array
-        return cls(saved_array(saved, "z", np.float64, (None,), finite=True).copy())
+        return cls(saved_array(saved, "z", np.float64, (None,)).copy())
 
 
 class Steps:
@@ -258,12 +259,20 @@ class _PairScores(CalibrationScores):
         return CalibrationScores(self.z)
 
 
+@savable
 class EqualSteps:
     """All calibration scores, equally weighted, for every row alike; nothing is looked at row by row."""
 
     def __init__(self, calibration: CalibrationScores, *, conservative: bool = False) -> None:
         self.calibration, self.conservative = calibration, conservative
         self.size = len(calibration)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"calibration": self.calibration, "conservative": self.conservative}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        return cls(**check_fields(saved, {"calibration": instance(CalibrationScores), "conservative": flag}))
 
     @cached_property
     def sorted_scores(self) -> tuple[FloatArray, FloatArray]:
@@ -329,6 +338,7 @@ class EqualSteps:
         return below, above
 
 
+@savable
 class Curve:
     """A continuous distribution of scores: straight lines between knots on the scale of normal scores, Normal tails.
 
@@ -337,6 +347,21 @@ class Curve:
 
     def __init__(self, line: Interpolated) -> None:
         self.line = line
+
+    @classmethod
+    def shared(cls, after: FloatArray, before: FloatArray) -> Self:
+        """Return the law of all rows whose quantiles at levels Φ(after) are ``before``, (q,) both, increasing."""
+        return cls(Interpolated(after[np.newaxis], before[np.newaxis], normal_tails=True))
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"after": self.line.scores[0], "before": self.line.values[0]}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        after = saved_array(saved, "after", np.float64, (None,))
+        before = saved_array(saved, "before", np.float64, after.shape)
+        require(len(after) > 1 and (np.diff(after) > 0).all() and (np.diff(before) >= 0).all(), "knots must increase")
+        return cls.shared(after, before)
 
     def take(self, rows: IntArray) -> "Curve":
         """Return the chosen rows."""

@@ -13,6 +13,7 @@ import numpy as np
 from nearcal._arrays import check_count
 from nearcal._errors import InvalidParameterError
 from nearcal._optional import import_extra
+from nearcal._saved import count, flag, optional, savable
 
 Progress: TypeAlias = bool | Callable[[int, int], None]
 
@@ -21,6 +22,7 @@ _PAIRS_PER_CHUNK, _ROWS_PER_CHUNK = 2**19, 2**11
 _BYTES_PER_PAIR = 64  # a neighbour's index, distance, weight and score, and the temporaries of their arithmetic
 
 
+@savable(threads=optional(count()), memory=count(most=2**62), progress=flag)
 @dataclass(frozen=True)
 class Workers:
     """How many threads and how much memory a computation may take, and where it reports progress.

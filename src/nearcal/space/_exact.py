@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal._saved import require, saved_array, saved_numbers
+from nearcal._saved import count, number, require, savable, saved_array, saved_numbers, saved_value
 from nearcal.kernels.boxes import GROUP, LEAF, Tree, count_home, make_candidates, make_near, query_boxes
 from nearcal.kernels.brute import MOST_ROWS, make_batch, query_blocks
 from nearcal.kernels.filter import BLOCK, Blocks, round_off, shrink_rows
@@ -27,6 +27,7 @@ _MANY_POINTS = 2**18  # for which these tell too little: a search among one poin
 _THINNING, _MOST_SAMPLED_OF_THINNED = 32, 1024
 
 
+@savable
 class SortedLine:
     """Sorted points on a line, for d = 1: a query costs O(log n + k)."""
 
@@ -45,7 +46,7 @@ class SortedLine:
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         x = saved_array(saved, "x", np.float64, (None,))
-        require(np.isfinite(x).all() and (np.diff(x) >= 0).all(), "x must be finite and increase")
+        require((np.diff(x) >= 0).all(), "x must increase")
         index = cls.__new__(cls)
         index._hold(x, saved_numbers(saved, "ids", len(x), len(x)))
         return index
@@ -70,6 +71,7 @@ class SortedLine:
         return Neighbors(indptr, indices, distances, np.full(len(points), radius))
 
 
+@savable
 class LeafBoxes:
     """Leaves of a k-d tree with bounding boxes, for low dimension."""
 
@@ -104,9 +106,9 @@ class LeafBoxes:
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        n = int(saved["n"])
+        n = count()("n", saved_value(saved, "n"))
         n_leaves = -(-n // LEAF)
-        leaves = saved_array(saved, "leaves", np.float64, (n_leaves, None, LEAF))
+        leaves = saved_array(saved, "leaves", np.float64, (n_leaves, None, LEAF), finite=False)
         full, last = leaves[:-1], leaves[-1]
         n_last = n - len(full) * LEAF
         require(
@@ -137,6 +139,7 @@ class LeafBoxes:
         return Neighbors(indptr, indices, distances, np.full(len(points), radius))
 
 
+@savable
 class BlockedBrute:
     """All points against all queries through a filter in 16-bit integers, for high dimension."""
 
@@ -181,26 +184,33 @@ class BlockedBrute:
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         points = saved_array(saved, "points", np.float64, (None, None))
         n, d = points.shape
-        n_blocks, n_sample = -(-n // BLOCK), len(saved["sample_steps"])
+        n_blocks, n_sample = -(-n // BLOCK), len(saved_value(saved, "sample_steps"))
         n_groups = -(-n_blocks // GROUP)
         arrays = {
             "points": points,
             "ids": saved_numbers(saved, "ids", n, n),
             **_saved_strips(saved, "", n_blocks * BLOCK, d),
             **_saved_strips(saved, "sample_", n_sample // BLOCK * BLOCK, d),
-            "low": saved_array(saved, "low", np.float64, (n_groups, d, GROUP)),
-            "high": saved_array(saved, "high", np.float64, (n_groups, d, GROUP)),
+            "low": saved_array(saved, "low", np.float64, (n_groups, d, GROUP), finite=False),
+            "high": saved_array(saved, "high", np.float64, (n_groups, d, GROUP), finite=False),
             "group_low": saved_array(saved, "group_low", np.float64, (1, d, n_groups)),
             "group_high": saved_array(saved, "group_high", np.float64, (1, d, n_groups)),
             "cut_dim": saved_numbers(saved, "cut_dim", n_blocks, d),
             "cut_value": saved_array(saved, "cut_value", np.float64, (n_blocks,)),
             "centre": saved_array(saved, "centre", np.float64, (d,)),
         }
+        for name in ("low", "high"):
+            boxes = arrays[name].transpose(0, 2, 1).reshape(-1, d)
+            require(np.isfinite(boxes[:n_blocks]).all(), f"{name} must be finite where there is a block")
+            require(np.isnan(boxes[n_blocks:]).all(), f"{name} must be NaN where there is no block")
+        require(np.isfinite(arrays["half_norms"][:n]).all(), "half_norms must be finite where there is a point")
         require(np.isneginf(arrays["half_norms"][n:]).all(), "half_norms must be -inf where there is no point")
+        require(np.isfinite(arrays["sample_half_norms"]).all(), "sample_half_norms must be finite")
+        scale, thinned = number(0.0)("scale", saved_value(saved, "scale")), saved_value(saved, "thinned")
+        require(thinned is None or (isinstance(thinned, cls) and thinned.shape[1] == d), "thinned must have d columns")
         index = cls.__new__(cls)
-        index.blocks = Blocks(**{name: _freeze(array) for name, array in arrays.items()}, scale=float(saved["scale"]))
-        index.shape, index.thinned = (n, d), saved["thinned"]
-        require(index.thinned is None or index.thinned.shape[1] == d, "thinned points must have as many columns")
+        index.blocks = Blocks(**{name: _freeze(array) for name, array in arrays.items()}, scale=scale)
+        index.shape, index.thinned = (n, d), thinned
         return index
 
     def order(self, points: FloatArray) -> IntArray:
@@ -295,7 +305,11 @@ def _saved_strips(saved: Mapping[str, Any], prefix: str, size: int, d: int) -> d
         "steps": (np.float32, (size,)),
         "half_norms": (np.float32, (size,)),
     }
-    return {prefix + name: saved_array(saved, prefix + name, *kind) for name, kind in shapes.items()}
+    # half_norms are infinite where there is no point
+    return {
+        prefix + name: saved_array(saved, prefix + name, *kind, finite=name != "half_norms")
+        for name, kind in shapes.items()
+    }
 
 
 def _make_strips(points: FloatArray, centre: FloatArray, scale: float) -> tuple[NDArray[Any], ...]:

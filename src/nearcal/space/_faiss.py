@@ -9,7 +9,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidParameterError
 from nearcal._optional import import_extra
-from nearcal._saved import require, saved_array, saved_numbers
+from nearcal._saved import count, number, savable, saved_array, saved_numbers, saved_value
 from nearcal.space.search import Metric, Neighbors, equal_rows
 
 _PROBE_QUERIES = 64
@@ -17,6 +17,7 @@ _WANTED_RECALL = 0.95
 _BYTES = 2**24  # of coordinates gathered at a time to measure distances
 
 
+@savable
 class FaissIndex:
     """An inverted file over float32 points, with distances measured again in float64.
 
@@ -88,8 +89,9 @@ class FaissIndex:
         n, d = index.shape = index.points.shape
         index.center = saved_array(saved, "center", np.float64, (d,))
         centroids = saved_array(saved, "centroids", np.float32, (None, d))
-        index.nlist, index.nprobe, index.recall = len(centroids), int(saved["nprobe"]), float(saved["recall"])
-        require(1 <= index.nprobe <= index.nlist, "nprobe must lie between 1 and the number of centroids")
+        index.nlist = len(centroids)
+        index.nprobe = count(most=index.nlist)("nprobe", saved_value(saved, "nprobe"))
+        index.recall = number(0.0)("recall", saved_value(saved, "recall"))
         cells = saved_numbers(saved, "cells", n, index.nlist).astype(np.int64)
         quantizer = faiss.IndexFlatL2(d)
         quantizer.add(centroids)

@@ -6,12 +6,13 @@ from typing import Any, Self
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import require, saved_array
+from nearcal._saved import one_of, savable, saved_array, saved_value
 from nearcal.space.search import Metric, Neighbors, equal_rows
 
 _MINKOWSKI_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf, "cosine": 2.0}
 
 
+@savable
 class KDTreeIndex:
     """scipy's ``cKDTree``; the cosine distance 1 - cos is searched as Euclidean distance on the unit sphere."""
 
@@ -33,10 +34,8 @@ class KDTreeIndex:
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         """Build the tree again: scipy has no other way, and it is the same tree."""
         index = cls.__new__(cls)
-        index.metric = saved["metric"]
-        placed = saved_array(saved, "placed", np.float64, (None, None))
-        require(np.isfinite(placed).all(), "placed must be finite")
-        index._plant(placed)
+        index.metric = one_of(*_MINKOWSKI_POWER)("metric", saved_value(saved, "metric"))
+        index._plant(saved_array(saved, "placed", np.float64, (None, None)))
         return index
 
     def order(self, points: FloatArray) -> None:

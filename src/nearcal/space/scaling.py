@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._saved import count, float_array, one_of, optional, savable, text
 from nearcal.space._relevance import learn_relevance
 
 ScalingName = Literal["none", "standard", "whiten", "relevance"]
@@ -17,6 +18,7 @@ _LARGEST = 1e150  # squared distances must not overflow
 _ROUNDINGS = 10  # a unit of a network is a sum, with more than one rounding in it
 
 
+@savable(name=one_of(*SCALINGS), components=optional(count()))
 @dataclass(frozen=True)
 class Scaling:
     """How to scale a space before distances are taken.
@@ -70,6 +72,7 @@ class Scaling:
         return SpaceMap(center, matrix, "space_new")
 
 
+@savable(center=float_array(1), matrix=optional(float_array(1, 2)), name=text)
 @dataclass(frozen=True)
 class SpaceMap:
     """The affine map x -> (x - center) @ matrix learnt from the calibration space."""

@@ -6,13 +6,24 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from nearcal.recalibration import LocalLinear, LocalRecalibrator, Polish, QuantileRule, Shrinkage, Smoothing, Workers
+from nearcal._saved import count, flag, one_of, optional, savable, text
+from nearcal.recalibration import SMOOTHINGS, LocalLinear, LocalRecalibrator, Polish, QuantileRule, Shrinkage, Smoothing, Workers
 from nearcal.recalibration.corrections import Correction
-from nearcal.space import Scaling, ScalingName
+from nearcal.space import SCALINGS, Scaling, ScalingName
 
 Kind = Literal["none", "global", "local"]
 
 
+@savable(
+    kind=one_of("none", "global", "local"),
+    space=optional(text),
+    scaling=optional(one_of(*SCALINGS)),
+    components=optional(count()),
+    k=optional(count()),
+    smoothing=optional(one_of(*SMOOTHINGS)),
+    linear=flag,
+    shrinkage=flag,
+)
 @dataclass(frozen=True)
 class Candidate:
     """One way to recalibrate: not at all, globally, or locally with all that local recalibration asks for.

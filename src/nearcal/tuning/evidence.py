@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nearcal._saved import instance, savable, text
+from nearcal._saved import having, instance, savable, text
 from nearcal._table import Table, format_number
 from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
 from nearcal.tuning.candidates import Candidate
@@ -28,6 +30,8 @@ _KINDS: dict[str, Callable[[Candidate], bool]] = {
 }
 
 
+@savable(table=instance(Table), chosen=instance(Candidate), reason=text)
+@savable(table=instance(Table), chosen=instance(Candidate), reason=text, recalibrator=having("recalibrate", "n_cal_"))
 @dataclass(frozen=True, repr=False)
 class Tuning:
     """What :func:`nearcal.tune` returns; print it to see the best candidates and the choice.

@@ -9,6 +9,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_float_array, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._saved import instance, mapping_of, optional, savable, text, tuple_of
 from nearcal.distributions import Distribution, Gamma, Laplace, LogNormal, Normal, Quantiles, Samples, StudentT
 from nearcal.models.adapters.base import ModelAdapter
 
@@ -37,6 +38,12 @@ _OPTIONS = ("tails", "weights")  # arguments that are no parameters
 _POSITIVE = {"scale", "sigma", "shape", "df", "rate"}
 
 
+@savable(
+    family=text,
+    parameters=mapping_of(instance(str, int, float, tuple)),
+    spaces=mapping_of(tuple_of(text)),
+    response=optional(text),
+)
 @dataclass(frozen=True, repr=False)
 class ColumnsModel(ModelAdapter):
     """A model known by its predictions alone, one row a prediction, in the columns of a table.

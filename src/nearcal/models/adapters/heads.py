@@ -9,6 +9,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_float_array, as_response, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
+from nearcal._saved import number, one_of, optional, savable
 from nearcal.distributions import Distribution, LogNormal, Normal, Quantiles
 
 Response = Literal["identity", "log"]
@@ -29,6 +30,7 @@ class Head(ABC):
         """Return the predictive distributions of the rows of ``output``."""
 
 
+@savable(response=one_of("identity", "log"), scale=optional(number(0.0)))
 @dataclass(frozen=True)
 class PointHead(Head):
     """A point prediction: Normal around it, with the root mean squared residual of the calibration set as σ.

@@ -1,6 +1,6 @@
-"""Columns as numbers, with rows that have gaps counted, refused or left out."""
+"""Columns of a file as numbers, batch by batch; rows that have gaps are counted, refused or left out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -8,9 +8,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
-from nearcal.cli._mistakes import Mistake
+from nearcal.cli._console import Mistake, remark
 from nearcal.cli._tables import TableFile
-from nearcal.models.adapters import ColumnsModel
 
 Columns: TypeAlias = dict[str, FloatArray]
 
@@ -56,14 +55,6 @@ def _as_floats(array: Any) -> FloatArray:
         array = array.dictionary_decode()
     # not safe: whole numbers beyond 2**53 are rounded as everywhere else
     return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-
-
-def must_be_positive(model: ColumnsModel, response: str | None = None) -> dict[str, str]:
-    """Return the columns that must be positive, with what they are."""
-    columns = {name: f"the parameter {parameter!r}" for name, parameter in model.positive_columns().items()}
-    if response is not None and model.family in ("gamma", "lognormal"):
-        columns[response] = f"the response of family {model.family!r}"
-    return columns
 
 
 class Findings:
@@ -124,8 +115,8 @@ def read_all(
     positive: Mapping[str, str],
     skip_missing: bool,
     texts: Sequence[str] = (),
-) -> tuple[Columns, dict[str, Any], Findings]:
-    """Return the complete rows of a file: columns of numbers, other columns as lists, and what was found."""
+) -> tuple[Columns, dict[str, Any], int]:
+    """Return the complete rows of a file: columns of numbers, other columns as lists; and how many were left out."""
     findings = Findings(file, positive, skip_missing)
     parts: list[Columns] = []
     others: dict[str, list[Any]] = {name: [] for name in texts}
@@ -136,20 +127,6 @@ def read_all(
             values = rows.texts[name].to_pylist()
             others[name] += [value for value, whole in zip(values, rows.whole, strict=True) if whole]
     findings.raise_mistakes()
-    return {name: np.concatenate([part[name] for part in parts]) for name in columns}, others, findings
-
-
-def check_all(
-    file: TableFile,
-    columns: Sequence[str],
-    positive: Mapping[str, str],
-    skip_missing: bool,
-    look: Callable[[Rows], None],
-) -> Findings:
-    """Read a file once, and refuse it if anything is wrong with it; ``look`` sees every batch."""
-    findings = Findings(file, positive, skip_missing)
-    for rows in iterate(file, columns):
-        findings.look(rows)
-        look(rows)
-    findings.raise_mistakes()
-    return findings
+    if findings.incomplete:
+        remark(f"left out {findings.incomplete} of {findings.rows} rows with missing values")
+    return {name: np.concatenate([part[name] for part in parts]) for name in columns}, others, findings.incomplete

@@ -1,0 +1,146 @@
+"""``nearcal evaluate`` and ``nearcal report``: predictions before and after, of rows whose responses are known."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import typer
+
+import nearcal as nc
+from nearcal._arrays import FloatArray
+from nearcal.cli._console import Mistake, ModelFile, SkipMissing, check_share, require_place, tell
+from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
+from nearcal.cli._rows import read_all
+from nearcal.cli._tables import is_numeric, open_table
+from nearcal.distributions import Distribution
+from nearcal.tuning import Tuning
+
+TestFile: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="TEST", help="Table of rows with responses, none of which the model has seen.")
+]
+Response: TypeAlias = Annotated[
+    str | None, typer.Option("--y", help="Column of what was observed; as in fit if not given.")
+]
+Coverage: TypeAlias = Annotated[float, typer.Option(help="Coverage of the intervals judged.")]
+
+EXAMPLES = {
+    "evaluate": """
+nearcal evaluate model.nearcal test.parquet
+nearcal evaluate model.nearcal test.csv --y price --coverage 0.95 --json
+""",
+    "report": r"""
+nearcal report model.nearcal test.parquet -o report.html
+nearcal report model.nearcal test.csv -o report.html \
+    --features carat,clarity --title 'Prices of diamonds'
+""",
+}
+
+
+def evaluate(
+    model: ModelFile,
+    test: TestFile,
+    y: Response = None,
+    coverage: Coverage = 0.9,
+    regions: Annotated[int, typer.Option(help="Number of regions of the space, for local calibration.")] = 10,
+    skip_missing: SkipMissing = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Compare predictions before and after recalibration with what was observed.
+
+    Lower is better for crps, log_score, rmse, interval_score, pce and regional_coverage_error. Coverage overall and in
+    the worst region should be near the one asked for.
+    """
+    check_share(coverage, "--coverage")
+    if regions < 2:
+        raise Mistake(f"--regions must be at least 2, got {regions}", "10 is usual")
+    judged = judge(model, test, y, skip_missing)
+    if judged.space is not None and regions > len(judged.y):
+        raise Mistake(f"--regions must be at most the number of rows, {len(judged.y)}, got {regions}", "take fewer")
+    table = nc.evaluate(judged.dists, judged.y, judged.space, coverage, regions=regions)
+    facts = {"rows": len(judged.y), "rows_left_out": judged.left_out, "coverage": coverage, "metrics": list(table)}
+    tell(as_json, facts, f"{len(judged.y)} rows, intervals of coverage {coverage:g}\n{table}")
+
+
+def report(
+    model: ModelFile,
+    test: TestFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page, .html.")],
+    y: Response = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Columns that regions are described by; those of the space if not given."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    coverage: Coverage = 0.9,
+    skip_missing: SkipMissing = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Write a page that tells whether, and where, predictions can be trusted before and after recalibration.
+
+    The page is one file and needs no network.
+    """
+    check_share(coverage, "--coverage")
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise Mistake(f"--output {output} is no page", f"did you mean '{output.with_suffix('.html')}'?")
+    require_place(output, model=model, table=test)
+    judged = judge(model, test, y, skip_missing, features)
+    page = nc.report(
+        judged.dists,
+        judged.y,
+        judged.space,
+        features=judged.features or None,
+        # names of files need not be in UTF-8, pages are
+        title=title or f"{model.name} on {test.name}".encode(errors="replace").decode(),
+        response=judged.response,
+        coverage=coverage,
+        tuning=judged.tuning,
+    )
+    page.save(output)
+    facts = {"output": str(output), "rows": len(judged.y), "rows_left_out": judged.left_out}
+    tell(as_json, facts, f"Wrote {output}; open it in a browser: {output.resolve().as_uri()}")
+
+
+class Judged(NamedTuple):
+    """Distributions by name, responses and their name, positions if there are any, features by name, and the rest."""
+
+    dists: dict[str, Distribution]
+    y: FloatArray
+    response: str
+    space: FloatArray | None
+    features: dict[str, Any]
+    left_out: int
+    tuning: Tuning | None
+
+
+def judge(
+    model: Path, test: Path, response: str | None, skip_missing: bool, features: Sequence[str] | None = None
+) -> Judged:
+    """Read a table of new rows with responses, and predict them; features default to the columns of the space."""
+    calibrated, columns = load_model(model)
+    file = open_table(test)
+    y = response or columns.response
+    if y is None:
+        raise Mistake(f"{model} does not say which column holds the responses", "name it by --y")
+    file.require([y], asked_by="should hold the responses")
+    # a model that recalibrates all rows alike still names a space, in which regions can be told apart
+    spaces = parts_of_space(calibrated, columns) or columns.layers()[:1]
+    needed = columns.columns(*spaces)
+    file.require(needed, asked_by=f"{model} takes")
+    own = tuple(dict.fromkeys(name for space in spaces for name in columns.spaces[space]))
+    shown = match_columns(file, features, "--features") if features else own
+    numeric = [name for name in shown if is_numeric(file.schema.field(name).type)]
+    texts = [name for name in shown if name not in numeric]
+    names = list(dict.fromkeys([y, *needed, *numeric]))
+    table, others, left_out = read_all(
+        file, names, positive=must_be_positive(columns), skip_missing=skip_missing, texts=texts
+    )
+    return Judged(
+        {"base": calibrated.base(table), "recalibrated": calibrated.predict(table)},
+        table[y],
+        y,
+        np.column_stack([table[name] for name in own]) if own else None,
+        {name: table[name] if name in table else others[name] for name in shown},
+        left_out,
+        calibrated.tuning,
+    )

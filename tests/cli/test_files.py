@@ -1,0 +1,200 @@
+"""Files as they come: other encodings, separators and names, links from output to input; and closed streams."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pyarrow import csv
+
+from tests.cli.tables import FORMATS, NORMAL, make_table, read_table, write_table
+
+FIT = ("--y", "price", *NORMAL, "--space", "h*", "--k", 50)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    for suffix in FORMATS:
+        write_table(make_table(400, 1), tmp_path / f"cal.{suffix}")
+        write_table(make_table(50, 3), tmp_path / f"new.{suffix}")
+    return tmp_path
+
+
+def command(*arguments, **options):
+    """Run in a process of its own, whose output must be in UTF-8."""
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    return subprocess.run(
+        [sys.executable, "-m", "nearcal.cli", *map(str, arguments)], check=False, env=environment, **options
+    )
+
+
+# ---- outputs that are inputs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_no_command_overwrites_what_it_reads(link, folder, nearcal, tables):
+    model = tables / "model.nearcal"
+    model.write_bytes((folder / "model.nearcal").read_bytes())
+    inputs = {path: path.read_bytes() for path in tables.iterdir()}
+    commands = {
+        "table": [
+            ("out.nearcal", "cal.parquet", ("fit", tables / "cal.parquet", *FIT)),
+            ("out.csv", "new.parquet", ("predict", model, tables / "new.parquet")),
+            ("out.html", "cal.csv", ("report", model, tables / "cal.csv")),
+        ],
+        "model": [
+            ("out.parquet", "model.nearcal", ("predict", model, tables / "new.parquet")),
+            ("page.html", "model.nearcal", ("report", model, tables / "cal.csv")),
+        ],
+    }
+    for what, cases in commands.items():
+        for name, source, arguments in cases:
+            output = tables / name
+            link(tables / source, output)
+            done = nearcal(*arguments, "-o", output)
+            assert done == (2, "", f"nearcal: --output {output} is the {what} to be read; choose another name\n")
+            output.unlink()
+    assert {path: path.read_bytes() for path in tables.iterdir()} == inputs
+
+
+# ---- encodings and names --------------------------------------------------------------------------------------------
+
+
+def test_a_header_in_latin_1(nearcal, tables):
+    path = tables / "cal.csv"
+    path.write_bytes(path.read_text().replace('"city"', '"Größe"').encode("latin-1"))
+    done = nearcal("fit", path, "-o", tables / "m.nearcal", *FIT)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"nearcal: the names of the columns of {path} are not in UTF-8; write it in UTF-8 (iconv -f latin1 -t utf-8 "
+        "converts from Latin-1)\n"
+    )
+
+
+def test_latin_1_in_a_column_that_is_kept(folder, nearcal, tables):
+    path = tables / "new.csv"
+    path.write_bytes(path.read_text().replace('"Bonn"', '"Köln"').encode("latin-1"))
+    assert nearcal("predict", folder / "model.nearcal", path, "-o", tables / "out.csv").code == 0  # not looked at
+    done = nearcal("predict", folder / "model.nearcal", path, "-o", tables / "out.csv", "--keep", "city")
+    assert done.code == 2
+    assert done.err.startswith(f"nearcal: {path} cannot be read as csv; Arrow says: ")
+    assert "invalid UTF8 data" in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_names_of_files_that_are_not_in_utf_8(suffix, folder, tables):
+    def name(text):
+        return tables / os.fsdecode(f"{text}é.".encode("latin-1") + suffix.encode())
+
+    try:
+        for text in ("cal", "new"):
+            (tables / f"{text}.{suffix}").rename(name(text))
+    except OSError:
+        pytest.skip("the file system takes names in UTF-8 alone")
+    model, page, out = name("model").with_suffix(".nearcal"), name("page").with_suffix(".html"), name("out")
+    done = command("fit", name("cal"), "-o", model, *FIT, "--json", capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["model"] == str(model)
+    done = command("predict", model, name("new"), "-o", out, "--keep", "id", capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\udce9" in done.stdout
+    out.rename(tables / f"out.{suffix}")
+    assert len(read_table(tables / f"out.{suffix}")["mean"]) == 50
+    if suffix == "csv":
+        done = command("report", model, name("cal"), "-o", page, capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
+        done = command("fit", name("call"), "-o", model, *FIT, capture_output=True)
+        assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+
+
+# ---- separators and types in CSV files ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("separator", "decimal"), [(";", "."), (";", ","), ("\t", ".")])
+def test_other_separators_and_decimal_commas(separator, decimal, nearcal, tables):
+    expected, found = tables / "expected.parquet", tables / "found.parquet"
+    assert nearcal("fit", tables / "cal.csv", "-o", tables / "m.nearcal", *FIT).code == 0
+    assert nearcal("predict", tables / "m.nearcal", tables / "new.csv", "-o", expected, "--keep", "id").code == 0
+    for name in ("cal", "new"):
+        path = tables / f"{name}.csv"
+        path.write_text(path.read_text().replace(",", separator).replace(".", decimal))
+    done = nearcal("fit", tables / "cal.csv", "-o", tables / "m.nearcal", *FIT)
+    assert (done.code, done.err) == (0, "")
+    assert nearcal("predict", tables / "m.nearcal", tables / "new.csv", "-o", found, "--keep", "id").code == 0
+    for name, values in read_table(expected).items():
+        np.testing.assert_array_equal(read_table(found)[name], values)
+
+
+def test_a_word_among_decimal_commas(nearcal, tables):
+    path = tables / "cal.csv"
+    rows = [f"{i};1,5;{i % 7},25;{i}" for i in range(100)]
+    rows[90] = "90;1,5;oops;1"
+    path.write_text("\n".join(["mu;sigma;h1;price", *rows]) + "\n")
+    done = nearcal("fit", path, "-o", tables / "m.nearcal", *FIT)
+    assert done.code == 2
+    assert "column 'h1' of" in done.err
+
+
+@pytest.mark.parametrize(
+    ("ids", "written"),
+    [
+        (["3", "-20", "0"], ["3", "-20", "0"]),
+        (["3", "", "5"], ["3", "", "5"]),
+        (["007", "008", "009"], ['"007"', '"008"', '"009"']),  # names, of which nothing may be lost
+        (["1", "2", "x"], ['"1"', '"2"', '"x"']),
+        (["1", "2", "1" * 30], ['"1"', '"2"', f'"{"1" * 30}"']),
+    ],
+)
+def test_whole_numbers_that_are_kept_are_not_quoted(ids, written, folder, nearcal, tables, monkeypatch):
+    from nearcal.cli import _rows
+
+    monkeypatch.setattr(_rows, "_MOST_ROWS", 2)  # the last id comes in a batch of its own
+    monkeypatch.setattr(_rows, "_FEWEST_ROWS", 1)
+    table = make_table(3, 3).drop_columns(["id"])
+    csv.write_csv(table, tables / "new.csv")
+    lines = (tables / "new.csv").read_text().splitlines()
+    numbered = [f"{first},{line}" for first, line in zip(["id", *ids], lines, strict=True)]
+    (tables / "new.csv").write_text("\n".join(numbered) + "\n")
+    out = tables / "out.csv"
+    assert nearcal("predict", folder / "model.nearcal", tables / "new.csv", "-o", out, "--keep", "id,mu").code == 0
+    assert [line.split(",")[0] for line in out.read_text().splitlines()] == ['"id"', *written]
+
+
+# ---- levels and streams ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--quantiles", "--coverage"])
+def test_levels_that_would_have_one_name(option, folder, nearcal, tables):
+    values = ("0.1,0.10000000000001",) if option == "--quantiles" else ("0.1", option, "0.10000000000001")
+    out = tables / "out.csv"
+    done = nearcal("predict", folder / "model.nearcal", tables / "new.csv", "-o", out, option, *values)
+    line = "nearcal: columns of 0.1 and 0.10000000000001 would have the same name; leave one out\n"
+    assert done == (2, "", line)
+    assert not out.exists()
+
+
+def test_the_same_level_twice_is_one_column(folder, nearcal, tables):
+    out = tables / "out.csv"
+    levels = ("--quantiles", "0.1,0.1", "--quantiles", "0.10", "--no-mean", "--no-std")
+    assert nearcal("predict", folder / "model.nearcal", tables / "new.csv", "-o", out, *levels).code == 0
+    assert list(read_table(out)) == ["q10"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(closed, folder, tables):
+    """``nearcal predict … >&-``: the work is done all the same, and the output holds nothing else."""
+    script = f'exec "$@" {closed}'
+    out = tables / "out.csv"
+    arguments = ["predict", folder / "model.nearcal", tables / "new.csv", "-o", out]
+    run = [sys.executable, "-m", "nearcal.cli", *map(str, arguments)]
+    done = subprocess.run(["sh", "-c", script, "sh", *run], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(read_table(out)["mean"]) == 50
+    run[4:] = ["inspect", str(tables / "nothing")]
+    done = subprocess.run(["sh", "-c", script, "sh", *run], capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr

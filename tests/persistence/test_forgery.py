@@ -1,0 +1,248 @@
+"""A file whose checksums are right, and that nearcal has not written: an error, at once, and nothing is executed."""
+
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.persistence._file import _NO_DIGEST, _digest_header, read_file, write_file
+from tests.persistence.cases import CASES, answers
+
+
+def forge(path, change):
+    """Change a file and make its checksums fit."""
+    manifest, arrays = read_file(path, verify=True)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change({item["class"]: item for item in manifest["objects"]}, arrays)
+    return write_forged(path, manifest, arrays)
+
+
+def write_forged(path, manifest, arrays):
+    forged = path.with_name("forged")
+    with forged.open("wb") as file:
+        write_file(file, manifest, arrays)
+    return forged
+
+
+def forge_header(path, change):
+    """Change what the header says of the arrays, and make its checksum fit."""
+    content = path.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    entries = json.loads(content[8:end])
+    entries["__metadata__"]["header_sha256"] = _NO_DIGEST.decode()
+    change(entries)
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    header = len(text).to_bytes(8, "little") + text
+    forged = path.with_name("forged")
+    forged.write_bytes(header.replace(_NO_DIGEST, _digest_header(header), 1) + content[end:])
+    return forged
+
+
+def is_refused_at_once(path, message):
+    start = time.perf_counter()
+    for mmap in (True, False):
+        with pytest.raises(nc.ArtefactError, match=message):
+            nc.load(path, mmap=mmap)
+    return time.perf_counter() - start < 1
+
+
+def test_a_forgery_without_change_loads(small, saved):
+    assert answers(nc.load(forge(saved, lambda objects, arrays: None))) == answers(small)
+
+
+def test_a_header_forged_without_change_loads(small, saved):
+    assert answers(nc.load(forge_header(saved, lambda entries: None))) == answers(small)
+
+
+KINDS = [
+    "line",
+    "boxes",
+    "brute",
+    "faiss",
+    "kdtree",
+    "adjusted",
+    "whitening",
+    "standard scaling",
+    "polished",
+    "IsotonicRecalibrator",
+    "QuantileNetRecalibrator",
+]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_code_relies_on_is_checked_even_in_a_forgery(name, tmp_path):
+    nc.save(CASES[name](), tmp_path / "it")
+    arrays = read_file(tmp_path / "it", verify=True)[1]
+
+    def refused(change):
+        with pytest.raises(nc.ArtefactError, match="does not hold what nearcal can load"):
+            nc.load(forge(tmp_path / "it", change))
+
+    for key, array in arrays.items():
+        refused(lambda objects, arrays, key=key: arrays.update({key: arrays[key].astype(np.float16)}))
+        refused(lambda objects, arrays, key=key: arrays.update({key: arrays[key].ravel()[:0]}))
+        refused(lambda objects, arrays, key=key: arrays.pop(key))
+        if name in KINDS[:5] and "space_map" not in key:  # not scaled: the center is of no use
+            refused(lambda objects, arrays, key=key: arrays.update({key: arrays[key][:-1]}))
+        for number in (-1, 10**6) if array.dtype == np.int32 else ():
+            refused(lambda objects, arrays, key=key, number=number: arrays[key].__setitem__(-1, number))
+        for number in (np.nan, np.inf, -np.inf) if array.dtype.kind == "f" and array.size else ():
+            refused(lambda objects, arrays, key=key, number=number: arrays[key].flat.__setitem__(0, number))
+
+
+@pytest.mark.parametrize("shape", [(3 * 10**8, 0), (10**13, 0), (0, 10**13), (0, 0)])
+@pytest.mark.parametrize("name", ["kdtree", "brute", "faiss"])
+def test_arrays_without_bytes_are_refused_at_once(name, shape, tmp_path):
+    nc.save(CASES[name](), tmp_path / "it")
+
+    def change(objects, arrays):
+        (key,) = [key for key in arrays if re.search(r"index_\.(placed|points)$", key)]
+        arrays[key] = np.empty(shape)
+
+    assert is_refused_at_once(forge(tmp_path / "it", change), "placed|points")
+
+
+def test_a_header_that_does_not_agree_with_the_bytes_is_refused_at_once(saved):
+    (name,) = [name for name in read_file(saved, verify=True)[1] if name.endswith("index_.x")]
+
+    def say(**changed):
+        return forge_header(saved, lambda entries: entries[name].update(changed))
+
+    offsets = []
+    forge_header(saved, lambda entries: offsets.extend(entries[name]["data_offsets"]))
+    start, stop = offsets
+    for changed in (
+        {"shape": [10**13]},
+        {"shape": [-20]},
+        {"shape": [19]},
+        {"shape": [20, 0]},
+        {"shape": [10**13, 0], "data_offsets": [start, start]},
+        {"shape": [-1, -20]},
+        {"shape": [20.0]},
+        {"shape": "20"},
+        {"dtype": "F32"},
+        {"dtype": "F128"},
+        {"data_offsets": [start + 4, stop - 4], "shape": [19]},
+        {"data_offsets": [start - 10**6, stop - 10**6]},
+        {"data_offsets": [stop, start]},
+        {"data_offsets": [start]},
+        {"more": 1},
+    ):
+        assert is_refused_at_once(say(**changed), "forged"), changed
+
+
+def test_a_count_that_no_array_stands_behind(tmp_path):
+    nc.save(CASES["boxes"](), tmp_path / "it")
+    for n in (0, -1, 10**18, 700.0, True, "700", None):
+        forged = forge(tmp_path / "it", lambda objects, arrays, n=n: objects["LeafBoxes"]["holds"].update(n=n))
+        assert is_refused_at_once(forged, "n must be|leaves must")
+
+
+def test_a_manifest_that_lacks_something(saved):
+    manifest, arrays = read_file(saved, verify=True)
+    for key in manifest:
+        lacking = {name: value for name, value in manifest.items() if name != key}
+        with pytest.raises(nc.ArtefactError, match=f"forged does not hold what nearcal can load: '{key}'"):
+            nc.load(write_forged(saved, lacking, arrays))
+    for strange in (
+        manifest | {"nearcal": 3},
+        [],
+        None,
+        3,
+        manifest | {"objects": 3},
+        manifest | {"content": {"a": 1}},
+    ):
+        with pytest.raises(nc.ArtefactError, match="does not hold what nearcal can load"):
+            nc.load(write_forged(saved, strange, arrays))
+
+
+def test_strings_that_would_fill_the_memory(saved):
+    """An array of strings has all of them as long as the longest."""
+    manifest, arrays = read_file(saved, verify=True)
+    bomb = {"strings": ["a" * 10**6] + [""] * 10**5}
+    assert is_refused_at_once(write_forged(saved, manifest | {"tuning": bomb}, arrays), "100001 strings")
+    with pytest.raises(nc.ArtefactError, match="strings"):
+        nc.load(write_forged(saved, manifest | {"tuning": {"strings": [["a"], ["b"]]}}, arrays))
+
+
+FIELDS = {
+    "Candidate": {"k": 0, "kind": "all", "space": 3, "shrinkage": 1, "smoothing": "gauss"},
+    "Tuning": {"chosen": None, "table": "", "reason": 3},
+    "Table": {"columns": {"tuple": []}},
+    "ColumnsModel": {"family": "cauchy", "parameters": 3, "spaces": {"dict": {"a": "b"}}, "response": 1},
+    "CalibratedModel": {"model": "m", "recalibrator": None, "layer": 3, "reason": None, "tuning": "by hand"},
+    "SpaceMap": {"name": 3, "center": None, "matrix": 1.0},
+}
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    table = {"mu": rng.normal(size=200), "x": rng.uniform(-2, 2, size=200)}
+    model = nc.adapters.ColumnsModel("normal", {"loc": "mu", "scale": 1.0}, {"inputs": ("x",)})
+    path = tmp_path_factory.mktemp("tuned") / "it"
+    nc.save(nc.calibrate(model, table, rng.normal(table["mu"], np.exp(table["x"])), scaling="standard"), path)
+    return path
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_fields_are_checked_one_by_one(name, tuned):
+    for field, value in FIELDS[name].items():
+        with pytest.raises(nc.ArtefactError, match=field):
+            nc.load(forge(tuned, lambda objects, _, f=field, v=value: objects[name]["holds"].update({f: v})))
+    for change in (lambda holds: holds.update(recalibrate=3), lambda holds: holds.popitem()):
+        with pytest.raises(nc.ArtefactError, match=r"is no field|is missing"):
+            nc.load(forge(tuned, lambda objects, _, change=change: change(objects[name]["holds"])))
+
+
+def change_class(objects, arrays):
+    objects["SortedLine"]["class"] = "Popen"
+
+
+def change_kind(objects, arrays):
+    objects["SortedLine"]["class"] = "Table"
+
+
+def add_parameter(objects, arrays):
+    objects["LocalRecalibrator"]["holds"]["parameters"]["dict"]["q"] = 3
+
+
+def forget_size(objects, arrays):
+    del objects["LocalRecalibrator"]["holds"]["learnt"]["dict"]["n_cal_"]
+
+
+def change_size(objects, arrays):
+    objects["LocalRecalibrator"]["holds"]["learnt"]["dict"]["n_cal_"] = 30
+
+
+def add_attribute(objects, arrays):
+    objects["LocalRecalibrator"]["holds"]["learnt"]["dict"]["recalibrate"] = 3
+
+
+def change_attribute(objects, arrays):
+    objects["LocalRecalibrator"]["holds"]["learnt"]["dict"]["index_"] = "euclidean"
+
+
+def add_code(objects, arrays):
+    objects["LocalRecalibrator"]["holds"]["parameters"]["dict"]["k"] = {"eval": "1"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (change_class, "holds a 'Popen', which this version of nearcal does not know"),
+        (change_kind, "columns"),
+        (add_parameter, "'q'"),
+        (forget_size, "'n_cal_' is missing"),
+        (add_attribute, "'recalibrate' is no field"),
+        (change_attribute, "index_ must have nearest, got a str without"),
+        (change_size, "n_cal_ points"),
+        (add_code, "eval"),
+    ],
+)
+def test_other_forgeries_are_refused(change, message, saved):
+    with pytest.raises(nc.ArtefactError, match=message):
+        nc.load(forge(saved, change))
