@@ -54,7 +54,8 @@ def savable(cls: Any = None, /, **checks: Check) -> Any:
 
     def register(cls: Class) -> Class:
         names = _field_names(cls)
-        if not hasattr(cls, "_from_saved") and (not names or set(names) != set(checks)):
+        has_fields = is_dataclass(cls) or hasattr(cls, "_fields")
+        if not hasattr(cls, "_from_saved") and (not has_fields or set(names) != set(checks)):
             raise TypeError(f"{cls.__name__} must have _from_saved, or a check for each of its fields {names}")
         known = _CLASSES.get(cls.__name__, (cls, {}))[0]
         if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):

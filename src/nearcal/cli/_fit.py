@@ -10,9 +10,8 @@ from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar,
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
 from nearcal.cli._rows import Columns, read_all
 from nearcal.cli._tables import FORMATS, open_table
-from nearcal.recalibration import ADJUSTMENTS, LEAST_NEIGHBORS, PAPER
-from nearcal.scaling import SCALINGS
-from nearcal.smoothing import SMOOTHINGS
+from nearcal.recalibration import LEAST_NEIGHBORS, SMOOTHINGS
+from nearcal.space import SCALINGS
 
 _OF_NEIGHBOURS = ("local", "knn")
 _OF_ALL_ROWS = ("global", "isotonic", "conformal", "variance-scaling", "none")
@@ -24,7 +23,7 @@ nearcal fit calibration.parquet -o model.nearcal --y price \
 nearcal fit calibration.csv -o model.nearcal --y price \
     --quantile 'q*' --space carat,depth
 nearcal fit calibration.arrow -o model.nearcal --y price \
-    --samples 'draw_*' --space 'x*' --k 500 --adjustment linear
+    --samples 'draw_*' --space 'x*' --k 500 --linear
 nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
 """
@@ -69,9 +68,14 @@ def fit(
     components: Annotated[
         int | None, typer.Option(min=1, help="Keep this many principal components of the space, for wide ones.")
     ] = None,
-    adjustment: Annotated[
-        str, typer.Option(help=f"{', '.join(ADJUSTMENTS)}; auto chooses, or with --k is none.")
-    ] = "auto",
+    linear: Annotated[
+        bool | None,
+        typer.Option(
+            "--linear/--no-linear",
+            help="Regress neighbours' errors on position, to where the row is; chosen if not said, or with --k off.",
+            show_default=False,
+        ),
+    ] = None,
     shrinkage: Annotated[
         bool | None,
         typer.Option(
@@ -101,7 +105,7 @@ def fit(
             f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
         )
     require_place(output, table=calibration)
-    details = {"smoothing": smoothing, "scaling": scaling, "components": components, "adjustment": adjustment}
+    details = {"smoothing": smoothing, "scaling": scaling, "components": components, "linear": linear}
     details |= {"shrinkage": shrinkage, "polish": polish}
     settings = _settings(
         method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
@@ -151,7 +155,7 @@ def fit(
 
 def _settings(method: str | None, k: str, radius: float | None, details: dict[str, Any]) -> dict[str, Any]:
     """Return the settings, checked for what they are and for whether they go together."""
-    for name, known in (("smoothing", SMOOTHINGS), ("scaling", SCALINGS), ("adjustment", ADJUSTMENTS)):
+    for name, known in (("smoothing", SMOOTHINGS), ("scaling", SCALINGS)):
         check_word(details[name], ("auto", *known), f"--{name}")
     number = None if k == "auto" else _as_count(k)
     if number is not None and radius is not None:
@@ -171,11 +175,8 @@ def _settings(method: str | None, k: str, radius: float | None, details: dict[st
         if idle:
             option = f"--no-{idle[0]}" if details.get(idle[0]) is False else f"--{idle[0]}"
             raise Mistake(f"--method {chosen} has no use for {option}", "leave it out, or take --method local")
-    if number is not None and details["adjustment"] == "linear" and number < LEAST_NEIGHBORS:
-        raise Mistake(
-            f"--adjustment linear needs --k {LEAST_NEIGHBORS} at least, got {number}",
-            "take more neighbours, or --adjustment none",
-        )
+    if number is not None and details["linear"] is True and number < LEAST_NEIGHBORS:
+        raise Mistake(f"--linear needs --k {LEAST_NEIGHBORS} at least, got {number}", "take more, or --no-linear")
     return {"method": chosen, "k": number, "radius": radius, **details}
 
 
@@ -194,13 +195,24 @@ def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], rep
     method, k, radius = (settings[name] for name in ("method", "k", "radius"))
     options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
     if method == "auto":
-        return nc.calibrate(model, table, y, **options, progress=report)
-    rule: Any = {"quantile_rule": "predictive"}  # as calibrate does
+        return nc.calibrate(model, table, y, tuning=options, workers=nc.Workers(progress=report))
+    rule: Any = {"quantile_rule": "predictive"}  # as the choice does
     if method in _OF_NEIGHBOURS:
-        usual = PAPER | {"scaling": "standard", "polish": method == "local"}
+        usual = {
+            "smoothing": "epanechnikov", "scaling": "standard", "components": None, "linear": False, "shrinkage": False,
+            "polish": method == "local",
+        }  # fmt: skip
         options = {name: usual[name] if value == "auto" else value for name, value in options.items()}
+        corrections = {"linear": nc.LocalLinear(), "shrinkage": nc.Shrinkage(), "polish": nc.Polish()}
         local = nc.KNNRegressor if method == "knn" else nc.LocalRecalibrator
-        recalibrator = local(k, radius, **options, **rule)
+        recalibrator: Any = local(
+            k,
+            radius,
+            options["smoothing"],
+            scaling=nc.Scaling(options["scaling"], options["components"]),
+            corrections=tuple(correction for name, correction in corrections.items() if options[name]),
+            **rule,
+        )
         return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
     of_all_rows: Any = {
         "global": nc.GlobalRecalibrator(**rule),

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from nearcal.adapters import ColumnsModel
-from nearcal.calibrated import CalibratedModel, Recalibration
 from nearcal.cli._console import Mistake, tell
 from nearcal.cli._model import load_artefact
+from nearcal.models import CalibratedModel, Recalibration
+from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact
 from nearcal.tuning import Tuning
 

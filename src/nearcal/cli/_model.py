@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from nearcal.adapters import FAMILIES, ColumnsModel, Source, parameter_names, positive_parameters
-from nearcal.calibrated import CalibratedModel, layer_parts
 from nearcal.cli._console import Mistake, check_share, check_word, did_you_mean, require_file
 from nearcal.cli._tables import FORMATS, TableFile
+from nearcal.models import CalibratedModel, layer_parts
+from nearcal.models.adapters import ColumnsModel
+from nearcal.models.adapters.columns import FAMILIES, Source, parameter_names, positive_parameters
 from nearcal.persistence import Artefact, read
 
 PARAMETRIC = tuple(name for name in FAMILIES if name not in ("quantiles", "samples"))

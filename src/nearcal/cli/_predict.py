@@ -1,7 +1,7 @@
 """``nearcal predict``: recalibrated predictions of new rows, however many there are."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from time import perf_counter
@@ -12,13 +12,13 @@ import pyarrow as pa
 import typer
 
 from nearcal._errors import NearcalError
-from nearcal.calibrated import CalibratedModel
 from nearcal.cli._console import Mistake, ModelFile, check_share, progress_bar, remark, require_place, tell
 from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
 from nearcal.cli._rows import Findings, Rows, iterate
 from nearcal.cli._tables import TableFile, are_whole_numbers, check_format, open_table, writing
-from nearcal.distributions import Distribution, interval_levels
-from nearcal.recalibration import GlobalRecalibrator, LocalRecalibrator, Recalibrated, Reliability, unknown_reliability
+from nearcal.distributions import interval_levels
+from nearcal.models import CalibratedModel
+from nearcal.recalibration import LocalRecalibrator, Recalibrated, Workers
 
 _JUDGED = ("effective_size", "radius", "p_value", "out_of_distribution")
 EXAMPLES = r"""
@@ -129,8 +129,9 @@ def _check(file: TableFile, needed: Sequence[str], kept: Sequence[str], findings
 def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int | None], None]) -> None:
     """Let the bar move within a batch, where the recalibrator tells how far it is."""
     recalibrator = calibrated.recalibrator
-    if isinstance(recalibrator, LocalRecalibrator | GlobalRecalibrator):
-        recalibrator.set_params(progress=lambda done, total: report(rows.start + done, None))
+    if isinstance(recalibrator, LocalRecalibrator):
+        workers = Workers.of(recalibrator.workers)
+        recalibrator.workers = replace(workers, progress=lambda done, total: report(rows.start + done, None))
 
 
 def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: "Wanted", path: Path) -> Any:
@@ -176,11 +177,12 @@ class Wanted:
         judged = () if self.false_alarm is None else _JUDGED
         return [*moments, *ends, *(f"q{_percent(level)}" for level in self.levels), *judged]
 
-    def of(self, dist: Distribution) -> dict[str, Any]:
+    def of(self, dist: Recalibrated) -> dict[str, Any]:
         """Compute the columns of some rows."""
-        values: list[Any] = self._summary(dist) if isinstance(dist, Recalibrated) else self._one_by_one(dist)
+        # a conformal interval is not two quantiles
+        values: list[Any] = self._summary(dist) if type(dist) is Recalibrated else self._one_by_one(dist)
         if self.false_alarm is not None:
-            table = _judge(dist, self.false_alarm)
+            table = dist.reliability(self.false_alarm)
             values += [table[name] for name in _JUDGED]
         return dict(zip(self.names(), values, strict=True))
 
@@ -191,17 +193,11 @@ class Wanted:
         moments = [column for column, is_wanted in ((summary.mean, self.mean), (summary.std, self.std)) if is_wanted]
         return [*moments, *summary.quantiles.T]
 
-    def _one_by_one(self, dist: Distribution) -> list[Any]:
-        """Ask for every statistic: an interval need not be two quantiles, as in conformal prediction."""
+    def _one_by_one(self, dist: Recalibrated) -> list[Any]:
+        """Ask for every statistic."""
         moments = [get() for get, is_wanted in ((dist.mean, self.mean), (dist.std, self.std)) if is_wanted]
         ends = [end for value in self.coverages for end in dist.interval(value)]
         return [*moments, *ends, *(dist.ppf(level) for level in self.levels)]
-
-
-def _judge(dist: Distribution, false_alarm: float) -> Reliability:
-    if isinstance(dist, Recalibrated):
-        return dist.reliability(false_alarm)
-    return unknown_reliability(len(dist), false_alarm)
 
 
 def _percent(share: float) -> str:

@@ -4,6 +4,7 @@ What is wrong on average over the calibration set is mended; that a model is too
 """
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal._saved import count, instance, require, savable
 from nearcal.distributions import Distribution, as_levels, interval_levels, require_distribution
 from nearcal.recalibration.base import Recalibrator, calibration_scores
-from nearcal.recalibration.result import Recalibrated
+from nearcal.recalibration.result import Recalibrated, Summary
 from nearcal.recalibration.score_laws import (
     CONTINUOUS_RULES,
     QUANTILE_RULES,
@@ -238,6 +239,11 @@ class ConformalDistribution(Recalibrated):
         """
         lower, upper = interval_levels(coverage)
         return self.quantile_bounds(lower)[0], self.quantile_bounds(upper)[1]
+
+    def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
+        """Return the usual statistics; ``lower`` and ``upper`` are the ends of :meth:`interval`."""
+        lower, upper = self.interval(coverage)
+        return replace(super().summary(coverage, p, y), lower=lower, upper=upper)
 
     def quantile_bounds(self, p: Any) -> tuple[FloatArray, FloatArray]:
         """Return the conformal quantiles (lower, upper): P(Y < lower) <= p and P(Y <= upper) >= p.

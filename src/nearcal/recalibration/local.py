@@ -29,7 +29,6 @@ from nearcal.space import (
     check_points,
 )
 
-
 LEARNT = {
     "n_cal_": count(),
     "n_features_in_": count(),

@@ -104,3 +104,8 @@ def choose_search(n: int, d: int, k: int, eps: float) -> Search:
     if d == 1:
         return "line"
     return "boxes" if n < _FEW_POINTS or d <= 9 - 2 * math.log10(k) + 3 * eps else "brute"
+
+
+def import_searches() -> None:
+    """Import all structures, which are otherwise imported when one is built: a file may hold any."""
+    from nearcal.space import _exact, _faiss, _kdtree  # noqa: F401

@@ -7,7 +7,16 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from nearcal._saved import count, flag, one_of, optional, savable, text
-from nearcal.recalibration import SMOOTHINGS, LocalLinear, LocalRecalibrator, Polish, QuantileRule, Shrinkage, Smoothing, Workers
+from nearcal.recalibration import (
+    SMOOTHINGS,
+    LocalLinear,
+    LocalRecalibrator,
+    Polish,
+    QuantileRule,
+    Shrinkage,
+    Smoothing,
+    Workers,
+)
 from nearcal.recalibration.corrections import Correction
 from nearcal.space import SCALINGS, Scaling, ScalingName
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from nearcal._saved import instance, savable, text
 from nearcal._saved import having, instance, savable, text
 from nearcal._table import Table, format_number
 from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
