@@ -30,9 +30,10 @@ __all__ = sorted(name for name in _CONTENTS if name != "__version__")
 def __getattr__(name: str) -> Any:
     if name not in _CONTENTS:
         raise AttributeError(f"module 'nearcal' has no attribute {name!r}")
-    home = import_module(_CONTENTS[name])
-    # a subpackage is an attribute of its parent only once it is imported
-    value = getattr(home, name) if hasattr(home, name) else import_module(f"{home.__name__}.{name}")
+    home = _CONTENTS[name]
+    # a subpackage is an attribute of its parent only once it is imported, and of this one only after this line
+    is_subpackage = home == __name__ or not hasattr(import_module(home), name)
+    value = import_module(f"{home}.{name}") if is_subpackage else getattr(import_module(home), name)
     globals()[name] = value
     return value
 
