@@ -181,6 +181,8 @@ class Recalibrated(Distribution):
 
     def sample(self, size: int, rng: Seed = None) -> FloatArray:
         """Draw ``size`` values from every row; of weighted samples by their weights."""
+        if self.scores.has_density:
+            return super().sample(size, rng)
         size = check_count(size, "size")
         return self._ppf(np.random.default_rng(rng).uniform(size=(len(self), size)))
 
