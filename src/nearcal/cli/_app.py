@@ -13,7 +13,7 @@ import typer
 
 from nearcal._errors import NearcalError
 from nearcal._version import __version__
-from nearcal.cli import _demo, _evaluate, _fit, _inspect, _predict, _report, _reproduce
+from nearcal.cli import _evaluate, _fit, _inspect, _predict, _report, demo
 from nearcal.cli._mistakes import Mistake, did_you_mean
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
@@ -22,8 +22,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "evaluate": (_evaluate.evaluate, _evaluate.EXAMPLES),
     "report": (_report.report, _report.EXAMPLES),
     "inspect": (_inspect.inspect, _inspect.EXAMPLES),
-    "reproduce": (_reproduce.reproduce, _reproduce.EXAMPLES),
-    "demo": (_demo.demo, _demo.EXAMPLES),
+    "demo": (demo.demo, demo.EXAMPLES),
 }
 MISTAKEN, INTERRUPTED = 2, 130
 _START = r"""

@@ -1,7 +1,6 @@
 """Claims follow from numbers: made-up results for which all hold, and the same turned round."""
 
 import pytest
-
 from nearcal.studies.simulation._claims import judge_claims
 from nearcal.studies.simulation._results import METRICS, pool
 
