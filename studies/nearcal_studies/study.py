@@ -101,7 +101,7 @@ class Check:
 
     def __str__(self) -> str:
         number = "unknown" if math.isnan(self.number) else f"{self.number:.4g}"
-        return f"[{'x' if self.holds else ' '}] {self.name}: {number} ({self.side} {self.bound:g})"
+        return f"[{'x' if self.holds else ' '}] {self.name}: {number} ({self.side} {self.bound:.4g})"
 
 
 @dataclass(frozen=True)
