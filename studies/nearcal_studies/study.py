@@ -104,20 +104,8 @@ class Check:
         return f"[{'x' if self.holds else ' '}] {self.name}: {number} ({self.side} {self.bound:.4g})"
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper, in our words, where it stands, the checks that it comes to, and what must be added."""
-
-    section: str
-    sentence: str
-    checks: Sequence[Check]
-    remark: str = ""
-
-    @property
-    def verdict(self) -> str:
-        """What the checks amount to."""
-        met = [check.holds for check in self.checks]
-        return "holds" if all(met) else "holds partly" if any(met) else "does not hold"
+#: Sentences of the paper in our words, each after the section it stands in, and the checks that it comes to.
+Claims = Mapping[str, Sequence[Check]]
 
 
 @dataclass(frozen=True)
@@ -166,6 +154,6 @@ class Study(ABC):
     def conclude(self, settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> Conclusion:
         """Turn the outcomes of all units, by key, into results, tables and figures."""
 
-    def claims(self, results: Mapping[str, Any]) -> Sequence[Claim]:
+    def claims(self, results: Mapping[str, Any]) -> Claims:
         """Return the paper's claims on this study, judged by the results of a run; none by default."""
-        return ()
+        return {}

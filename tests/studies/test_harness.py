@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from nearcal_studies.__main__ import main, quote
-from nearcal_studies.claims import write_claims
+from nearcal_studies.claims import verdict, write_claims
 from nearcal_studies.run import Clock, page, run
 from nearcal_studies.store import Store, plain
-from nearcal_studies.study import Check, Claim, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.study import Check, Conclusion, Outcome, Scale, Study, Unit
 from nearcal_studies.tables import markdown_table
 
 
@@ -60,10 +60,8 @@ class Squares(Study):
         )
 
     def claims(self, results):
-        total = results["total"]
-        return [
-            Claim("1", "The sum is between 4 and 6.", [Check("sum", total, ">", 4), Check("sum", total, "<", 6)], "!")
-        ]
+        checks = [Check("sum", results["total"], ">", 4), Check("sum", results["total"], "<", 6)]
+        return {"(1) The sum is between 4 and 6.": checks}
 
 
 def test_everything_is_written(tmp_path):
@@ -186,7 +184,7 @@ def test_the_command_runs_a_study_and_writes_the_claims(tmp_path, capsys, monkey
     monkeypatch.setattr("nearcal_studies.__main__.STUDIES", {"squares": Squares})
     main(["squares", "--seeds", "3", "--out", str(tmp_path)])
     assert capsys.readouterr().out.startswith("## Squares\n\nThe sum is 5.\n\nWhat must be shown:")
-    assert "**holds** (1)" in (tmp_path / "claims.md").read_text()
+    assert "**holds** (1) The sum" in (tmp_path / "claims.md").read_text()
     main(["squares", "--seed", "7", "--quick", "--out", str(tmp_path)])
     assert "The sum is 113." in (tmp_path / "squares_from_7" / "table.md").read_text()
 
@@ -199,17 +197,16 @@ def test_a_table_is_quoted_between_its_marks(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("factor", "verdict", "boxes"), [(1, "holds", "xx"), (9, "holds partly", "x "), (-9, "holds partly", " x")]
+    ("factor", "kind", "boxes"), [(1, "holds", "xx"), (9, "holds partly", "x "), (-9, "holds partly", " x")]
 )
-def test_claims_are_judged_from_results(factor, verdict, boxes, tmp_path):
+def test_claims_are_judged_from_results(factor, kind, boxes, tmp_path):
     study = Squares()
     study.factor = factor
     run(study, tmp_path / "squares", Scale())  # sums of 5, 13 and -5
     text = write_claims(tmp_path, {"squares": Squares, "others": Squares}).read_text()
-    assert f"**{verdict}** (1): The sum is between 4 and 6." in text
+    assert f"**{kind}** (1) The sum is between 4 and 6." in text
     assert [line[3] for line in text.splitlines() if line.startswith("- [")] == list(boxes)
-    assert text.endswith("\n\n!\n")
-    assert f"Of 1 claims: 1 {verdict}." in text
+    assert f"Of 1 claims: 1 {kind}." in text
 
 
 def test_a_number_that_does_not_exist_meets_no_bound():
@@ -217,7 +214,7 @@ def test_a_number_that_does_not_exist_meets_no_bound():
         check = Check("a", float("nan"), side, 0.0)
         assert not check.holds
         assert str(check) == f"[ ] a: unknown ({side} 0)"
-    assert Claim("1", "", [check, check]).verdict == "does not hold"
+    assert verdict([check, check]) == "does not hold"
 
 
 def test_plain():

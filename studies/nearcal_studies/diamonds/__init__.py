@@ -8,7 +8,7 @@ from nearcal_studies.diamonds.data import FIRST_SPLIT
 from nearcal_studies.diamonds.figures import draw_figure_5
 from nearcal_studies.diamonds.methods import run_split
 from nearcal_studies.diamonds.table import judge_claims, judge_targets, tabulate
-from nearcal_studies.study import Claim, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.study import Claims, Conclusion, Outcome, Scale, Study, Unit
 from nearcal_studies.tables import collect, means
 
 
@@ -54,6 +54,6 @@ class Diamonds(Study):
             {"figure_5": partial(draw_figure_5, outcomes[0])},
         )
 
-    def claims(self, results: Mapping[str, Any]) -> Sequence[Claim]:
+    def claims(self, results: Mapping[str, Any]) -> Claims:
         """Judge the claims of section 4.4."""
         return judge_claims(results)

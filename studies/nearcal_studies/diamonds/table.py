@@ -5,7 +5,7 @@ from typing import Any
 
 from nearcal_studies.diamonds.data import CHOSEN, FEATURES
 from nearcal_studies.diamonds.methods import BASES, LEVELS, METHODS, OWN_CHOICE
-from nearcal_studies.study import Check, Claim
+from nearcal_studies.study import Check, Claims
 from nearcal_studies.tables import count, markdown_table, mean_and_sd
 
 PAPER = {
@@ -73,68 +73,48 @@ def judge_targets(mean: Mapping[str, Any]) -> list[Check]:
     return checks
 
 
-def judge_claims(results: Mapping[str, Any]) -> list[Claim]:
+def judge_claims(results: Mapping[str, Any]) -> Claims:
     """Judge the claims of section 4.4 by means over splits."""
     mean = results["mean"]
     rmse = {row: measures["rmse"] for row, measures in mean.items()}
     gap = {row: _gap(measures) for row, measures in mean.items()}
     others = {"isotonic": "isotonic", "density": "density estimation"}
-    return [
-        Claim(
-            "4.4",
-            "Local (quantile) recalibration is the only method that lowers the RMSE of the network.",
-            [
-                Check("local: RMSE relative to the network's", rmse["nn_local"] / rmse["nn_base"], "<", 0.995),
-                *(
-                    Check(f"{name}: RMSE relative to the network's", rmse[f"nn_{method}"] / rmse["nn_base"], ">", 0.995)
-                    for method, name in others.items()
-                ),
-            ],
-        ),
-        Claim(
-            "4.4",
-            "Local recalibration lowers the RMSE of the regression most.",
-            [
-                Check(f"RMSE relative to that of {name}", rmse["glm_local"] / rmse[f"glm_{method}"], "<", 1)
-                for method, name in {"base": "the regression", **others}.items()
-            ],
-        ),
-        Claim(
-            "4.4",
-            "Isotonic and local recalibration bring coverage close to nominal at 90, 95 and 99%.",
-            [
-                Check(f"{method}, {BASES[base]}: largest gap of the three, points", gap[f"{base}_{method}"], "<", 1)
-                for base in BASES
-                for method in ("isotonic", "local")
-            ],
-        ),
-        Claim(
-            "4.4",
-            "Density estimation leaves the coverage of the base models as it was.",
-            [
-                Check(
-                    f"{BASES[base]}: largest gap after, relative to before",
-                    gap[f"{base}_density"] / gap[f"{base}_base"],
-                    ">",
-                    0.8,
-                )
-                for base in BASES
-            ],
-        ),
-        Claim(
-            "4.4, 5",
-            "On real data recalibration improves predictions and intervals, even at a nearly nominal coverage.",
-            [
-                Check(f"{BASES[base]}: {name} after, relative to before", after / before, "<", 1)
-                for base in BASES
-                for name, before, after in (
-                    ("RMSE", rmse[f"{base}_base"], rmse[f"{base}_local"]),
-                    ("CRPS", mean[f"{base}_base"]["crps"], mean[f"{base}_local"]["crps"]),
-                    ("largest gap of coverage", gap[f"{base}_base"], gap[f"{base}_local"]),
-                )
-            ],
-        ),
-    ]
+    return {
+        "(4.4) Local (quantile) recalibration is the only method that lowers the RMSE of the network.": [
+            Check("local: RMSE relative to the network's", rmse["nn_local"] / rmse["nn_base"], "<", 0.995),
+            *(
+                Check(f"{name}: RMSE relative to the network's", rmse[f"nn_{method}"] / rmse["nn_base"], ">", 0.995)
+                for method, name in others.items()
+            ),
+        ],
+        "(4.4) Local recalibration lowers the RMSE of the regression most.": [
+            Check(f"RMSE relative to that of {name}", rmse["glm_local"] / rmse[f"glm_{method}"], "<", 1)
+            for method, name in {"base": "the regression", **others}.items()
+        ],
+        "(4.4) Isotonic and local recalibration bring coverage close to nominal at 90, 95 and 99%.": [
+            Check(f"{method}, {BASES[base]}: largest gap of the three, points", gap[f"{base}_{method}"], "<", 1)
+            for base in BASES
+            for method in ("isotonic", "local")
+        ],
+        "(4.4) Density estimation leaves the coverage of the base models as it was.": [
+            Check(
+                f"{BASES[base]}: largest gap after, relative to before",
+                gap[f"{base}_density"] / gap[f"{base}_base"],
+                ">",
+                0.8,
+            )
+            for base in BASES
+        ],
+        "(4.4, 5) On real data recalibration improves predictions and intervals, even at a nearly nominal coverage.": [
+            Check(f"{BASES[base]}: {name} after, relative to before", after / before, "<", 1)
+            for base in BASES
+            for name, before, after in (
+                ("RMSE", rmse[f"{base}_base"], rmse[f"{base}_local"]),
+                ("CRPS", mean[f"{base}_base"]["crps"], mean[f"{base}_local"]["crps"]),
+                ("largest gap of coverage", gap[f"{base}_base"], gap[f"{base}_local"]),
+            )
+        ],
+    }
 
 
 def _gap(measures: Mapping[str, float]) -> float:

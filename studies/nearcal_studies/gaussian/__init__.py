@@ -7,7 +7,7 @@ from typing import Any
 from nearcal_studies.gaussian.figures import draw_figure_1, draw_figure_2
 from nearcal_studies.gaussian.methods import population_figures, run_seed
 from nearcal_studies.gaussian.table import agreement_with_r, judge_claims, tabulate
-from nearcal_studies.study import Claim, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.study import Claims, Conclusion, Outcome, Scale, Study, Unit
 from nearcal_studies.tables import collect, means
 
 
@@ -50,6 +50,6 @@ class Gaussian(Study):
             {"figure_1": partial(draw_figure_1, first, settings["k"]), "figure_2": partial(draw_figure_2, first)},
         )
 
-    def claims(self, results: Mapping[str, Any]) -> Sequence[Claim]:
+    def claims(self, results: Mapping[str, Any]) -> Claims:
         """Judge the claims of section 4.1."""
         return judge_claims(results)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nearcal_studies.gaussian.methods import METHODS, OWN_CHOICE
-from nearcal_studies.study import Check, Claim
+from nearcal_studies.study import Check, Claims
 from nearcal_studies.tables import count, markdown_table, mean_and_sd
 
 PAPER = {
@@ -127,51 +127,37 @@ def _comparisons(values: Mapping[str, Any]) -> list[tuple[str, str, float, float
     return rows
 
 
-def judge_claims(results: Mapping[str, Any]) -> list[Claim]:
+def judge_claims(results: Mapping[str, Any]) -> Claims:
     """Judge the claims of section 4.1 by means over seeds."""
     mean, values = results["mean"], results["values"]
     linear, everywhere, local = mean["linear"], mean["global"], mean["local"]
     gap = {name: abs(measures["coverage"] - 95) for name, measures in mean.items()}
     p_value = max(test["p_value"] for test in results["frosini_calibration"])
-    return [
-        Claim(
-            "4.1",
-            "Frosini's test rejects the uniformity of the linear model's PIT values at the 0.1% level.",
-            [Check("largest p over seeds", p_value, "<", 0.001)],
-        ),
-        Claim(
-            "4.1",
-            "Global recalibration offers no significant improvement over the linear model in mean and spread.",
-            [
-                Check(f"{COLUMNS[key][0]} relative to the linear model's", everywhere[key] / linear[key], ">", 0.95)
-                for key in ("mse", "smis")
-            ],
-        ),
-        Claim(
-            "4.1",
-            "Local recalibration improves the estimates of the mean and of the standard deviation.",
-            [
-                Check("MSE relative to the linear model's", local["mse"] / linear["mse"], "<", 0.1),
-                Check("KL(true, predictive) relative to the linear model's", local["kl"] / linear["kl"], "<", 0.5),
-            ],
-        ),
-        Claim(
-            "4.1",
-            "Local recalibration performs best of the three models in all measures.",
-            [
-                *(
-                    Check(f"{title} relative to the best other, largest over seeds", _worst_ratio(values, key), "<", 1)
-                    for key, title in (
-                        ("mse", "MSE"),
-                        ("kl", "KL(true, predictive)"),
-                        ("kl_reverse", "KL(predictive, true)"),
-                        ("smis", "sMIS"),
-                    )
-                ),
-                Check("mean coverage, points from 95%", gap["local"], "<", min(gap["linear"], gap["global"])),
-            ],
-        ),
-    ]
+    return {
+        "(4.1) Frosini's test rejects the uniformity of the linear model's PIT values at the 0.1% level.": [
+            Check("largest p over seeds", p_value, "<", 0.001)
+        ],
+        "(4.1) Global recalibration offers no significant improvement over the linear model in mean and spread.": [
+            Check(f"{COLUMNS[key][0]} relative to the linear model's", everywhere[key] / linear[key], ">", 0.95)
+            for key in ("mse", "smis")
+        ],
+        "(4.1) Local recalibration improves the estimates of the mean and of the standard deviation.": [
+            Check("MSE relative to the linear model's", local["mse"] / linear["mse"], "<", 0.1),
+            Check("KL(true, predictive) relative to the linear model's", local["kl"] / linear["kl"], "<", 0.5),
+        ],
+        "(4.1) Local recalibration performs best of the three models in all measures.": [
+            *(
+                Check(f"{title} relative to the best other, largest over seeds", _worst_ratio(values, key), "<", 1)
+                for key, title in (
+                    ("mse", "MSE"),
+                    ("kl", "KL(true, predictive)"),
+                    ("kl_reverse", "KL(predictive, true)"),
+                    ("smis", "sMIS"),
+                )
+            ),
+            Check("mean coverage, points from 95%", gap["local"], "<", min(gap["linear"], gap["global"])),
+        ],
+    }
 
 
 def _worst_ratio(values: Mapping[str, Any], key: str) -> float:

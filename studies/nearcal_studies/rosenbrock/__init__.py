@@ -8,7 +8,7 @@ from nearcal_studies.rosenbrock.figures import draw_figure_3
 from nearcal_studies.rosenbrock.methods import run_seed
 from nearcal_studies.rosenbrock.network import train_network
 from nearcal_studies.rosenbrock.table import PAPER_EPOCHS, PAPER_WIDTHS, judge_claims, judge_targets, tabulate
-from nearcal_studies.study import Claim, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.study import Claims, Conclusion, Outcome, Scale, Study, Unit
 from nearcal_studies.tables import collect, means
 
 FIRST_SEED = 40  # width, training and statistics were chosen on seeds 0, 10, 11, 20 to 22 and 30 to 33
@@ -66,6 +66,6 @@ class Rosenbrock(Study):
             {"figure_3": partial(draw_figure_3, outcomes[0])},
         )
 
-    def claims(self, results: Mapping[str, Any]) -> Sequence[Claim]:
+    def claims(self, results: Mapping[str, Any]) -> Claims:
         """Judge the claims of section 4.2."""
         return judge_claims(results)

@@ -7,7 +7,7 @@ import numpy as np
 
 from nearcal_studies.rosenbrock.methods import METHODS, OWN_CHOICE
 from nearcal_studies.rosenbrock.network import DROPOUT
-from nearcal_studies.study import Check, Claim
+from nearcal_studies.study import Check, Claims
 from nearcal_studies.tables import count, markdown_table, mean_and_sd
 
 PAPER = {
@@ -72,7 +72,7 @@ def judge_targets(mean: Mapping[str, Any]) -> list[Check]:
     return checks
 
 
-def judge_claims(results: Mapping[str, Any]) -> list[Claim]:
+def judge_claims(results: Mapping[str, Any]) -> Claims:
     """Judge the claims of section 4.2 by means over seeds."""
     mean = results["mean"]
     wsir, dropout, true = mean["wsir"], mean["dropout"], mean["true"]
@@ -83,70 +83,46 @@ def judge_claims(results: Mapping[str, Any]) -> list[Claim]:
         name: float(np.mean([seed[name] for seed in results["mean_where_x2_is_negative"]]))
         for name in ("wsir", "wsir_local", "true")
     }
-    return [
-        Claim(
-            "4.2",
-            "Recalibration decreases predictions for low x₂, which the network overestimated.",
-            [
-                Check("mean prediction over x₂ < 0, relative to the true mean", low["wsir"] / low["true"], ">", 1),
-                Check("the same after, relative to before", low["wsir_local"] / low["wsir"], "<", 1),
-            ],
-        ),
-        Claim(
-            "4.2",
-            "WSIR has a smaller MSE than MC dropout.",
-            [Check("WSIR's mean MSE", wsir["mse"], "<", dropout["mse"])],
-        ),
-        Claim(
-            "4.2",
-            "The recalibrated methods are closest to the true model by a large margin.",
-            [
+    return {
+        "(4.2) Recalibration decreases predictions for low x₂, which the network overestimated.": [
+            Check("mean prediction over x₂ < 0, relative to the true mean", low["wsir"] / low["true"], ">", 1),
+            Check("the same after, relative to before", low["wsir_local"] / low["wsir"], "<", 1),
+        ],
+        "(4.2) WSIR has a smaller MSE than MC dropout.": [Check("WSIR's mean MSE", wsir["mse"], "<", dropout["mse"])],
+        "(4.2) The recalibrated methods are closest to the true model by a large margin.": [
+            Check(
+                f"{title}: excess of MSE over the true model's, relative to that before",
+                (local[name]["mse"] - true["mse"]) / (mean[name]["mse"] - true["mse"]),
+                "<",
+                0.5,
+            )
+            for name, title in titles.items()
+        ],
+        "(4.2) MC dropout's intervals are too wide: the largest coverage and the largest interval score.": [
+            Check("MC dropout's coverage", dropout["coverage"], ">", max(of["coverage"] for of in others)),
+            Check("MC dropout's sMIS", dropout["smis"], ">", max(of["smis"] for of in others)),
+        ],
+        "(4.2) Coverage and interval score of the recalibrated methods are very close to those of the true model.": [
+            check
+            for name, title in titles.items()
+            for check in (
                 Check(
-                    f"{title}: excess of MSE over the true model's, relative to that before",
-                    (local[name]["mse"] - true["mse"]) / (mean[name]["mse"] - true["mse"]),
+                    f"{title}: coverage, points from the true model's",
+                    abs(local[name]["coverage"] - true["coverage"]),
                     "<",
-                    0.5,
-                )
-                for name, title in titles.items()
-            ],
-        ),
-        Claim(
-            "4.2",
-            "MC dropout's intervals are too wide: the largest coverage and the largest interval score.",
-            [
-                Check("MC dropout's coverage", dropout["coverage"], ">", max(of["coverage"] for of in others)),
-                Check("MC dropout's sMIS", dropout["smis"], ">", max(of["smis"] for of in others)),
-            ],
-        ),
-        Claim(
-            "4.2",
-            "Coverage and interval score of the recalibrated methods are very close to those of the true model.",
-            [
-                check
-                for name, title in titles.items()
-                for check in (
-                    Check(
-                        f"{title}: coverage, points from the true model's",
-                        abs(local[name]["coverage"] - true["coverage"]),
-                        "<",
-                        1,
-                    ),
-                    Check(
-                        f"{title}: sMIS, share off the true model's",
-                        abs(local[name]["smis"] / true["smis"] - 1),
-                        "<",
-                        0.08,
-                    ),
-                )
-            ],
-        ),
-        Claim(
-            "4.2",
-            "The network covers about 95% overall but misses whole areas; recalibrated, its misses are spread evenly.",
-            [
-                Check("WSIR: coverage, points from 95%", abs(wsir["coverage"] - 95), "<", 2),
-                Check("WSIR: coverage of the worst of 24 cells", wsir["worst_cell"], "<", 85),
-                Check("recalibrated: coverage of the worst cell", local["wsir"]["worst_cell"], ">", 88),
-            ],
-        ),
-    ]
+                    1,
+                ),
+                Check(
+                    f"{title}: sMIS, share off the true model's",
+                    abs(local[name]["smis"] / true["smis"] - 1),
+                    "<",
+                    0.08,
+                ),
+            )
+        ],
+        "(4.2) The network covers about 95% overall but misses whole areas; recalibrated, it misses evenly.": [
+            Check("WSIR: coverage, points from 95%", abs(wsir["coverage"] - 95), "<", 2),
+            Check("WSIR: coverage of the worst of 24 cells", wsir["worst_cell"], "<", 85),
+            Check("recalibrated: coverage of the worst cell", local["wsir"]["worst_cell"], ">", 88),
+        ],
+    }

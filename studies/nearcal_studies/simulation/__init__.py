@@ -10,7 +10,7 @@ from nearcal_studies.simulation.figure import draw_figure_4
 from nearcal_studies.simulation.networks import ARCHITECTURES, RATES
 from nearcal_studies.simulation.results import gather_rows, summarise
 from nearcal_studies.simulation.table import must_show, tabulate
-from nearcal_studies.study import Claim, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.study import Claims, Conclusion, Outcome, Scale, Study, Unit
 
 _K = (100, 500, 1000)
 _EPS = (0.0, 0.5, 1.0)
@@ -69,7 +69,7 @@ class Simulation(Study):
         figures = {"figure_4": partial(draw_figure_4, rows)}
         return Conclusion(results, tabulate(settings, results), must_show(settings, results), figures)
 
-    def claims(self, results: Mapping[str, Any]) -> Sequence[Claim]:
+    def claims(self, results: Mapping[str, Any]) -> Claims:
         """Judge the claims of section 4.3 and what the conclusion says of it."""
         return judge_claims(results)
 
