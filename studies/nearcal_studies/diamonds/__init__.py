@@ -8,7 +8,7 @@ from nearcal_studies.diamonds.data import FIRST_SPLIT
 from nearcal_studies.diamonds.figures import draw_figure_5
 from nearcal_studies.diamonds.methods import run_split
 from nearcal_studies.diamonds.table import judge_claims, judge_targets, tabulate
-from nearcal_studies.study import Claims, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.study import Conclusion, Outcome, Scale, Study, Unit
 from nearcal_studies.tables import collect, means
 
 
@@ -17,6 +17,7 @@ class Diamonds(Study):
 
     name = "diamonds"
     title = "Diamonds price prediction (section 4.4)"
+    claims = staticmethod(judge_claims)
 
     def settings(self, scale: Scale) -> dict[str, Any]:
         """Return the paper's settings, and how the network is trained, which the paper does not say."""
@@ -53,7 +54,3 @@ class Diamonds(Study):
             judge_targets(results["mean"]),
             {"figure_5": partial(draw_figure_5, outcomes[0])},
         )
-
-    def claims(self, results: Mapping[str, Any]) -> Claims:
-        """Judge the claims of section 4.4."""
-        return judge_claims(results)

@@ -7,7 +7,7 @@ from typing import Any
 from nearcal_studies.gaussian.figures import draw_figure_1, draw_figure_2
 from nearcal_studies.gaussian.methods import population_figures, run_seed
 from nearcal_studies.gaussian.table import agreement_with_r, judge_claims, tabulate
-from nearcal_studies.study import Claims, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.study import Conclusion, Outcome, Scale, Study, Unit
 from nearcal_studies.tables import collect, means
 
 
@@ -16,6 +16,7 @@ class Gaussian(Study):
 
     name = "gaussian"
     title = "Heteroscedastic Gaussian model (section 4.1)"
+    claims = staticmethod(judge_claims)
 
     def settings(self, scale: Scale) -> dict[str, Any]:
         """Return the paper's settings, or a tenth of its data."""
@@ -49,7 +50,3 @@ class Gaussian(Study):
             agreement_with_r(settings, values),
             {"figure_1": partial(draw_figure_1, first, settings["k"]), "figure_2": partial(draw_figure_2, first)},
         )
-
-    def claims(self, results: Mapping[str, Any]) -> Claims:
-        """Judge the claims of section 4.1."""
-        return judge_claims(results)

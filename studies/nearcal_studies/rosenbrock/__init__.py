@@ -8,7 +8,7 @@ from nearcal_studies.rosenbrock.figures import draw_figure_3
 from nearcal_studies.rosenbrock.methods import run_seed
 from nearcal_studies.rosenbrock.network import train_network
 from nearcal_studies.rosenbrock.table import PAPER_EPOCHS, PAPER_WIDTHS, judge_claims, judge_targets, tabulate
-from nearcal_studies.study import Claims, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.study import Conclusion, Outcome, Scale, Study, Unit
 from nearcal_studies.tables import collect, means
 
 FIRST_SEED = 40  # width, training and statistics were chosen on seeds 0, 10, 11, 20 to 22 and 30 to 33
@@ -19,6 +19,7 @@ class Rosenbrock(Study):
 
     name = "rosenbrock"
     title = "Non-linear Gamma model (section 4.2)"
+    claims = staticmethod(judge_claims)
 
     def settings(self, scale: Scale) -> dict[str, Any]:
         """Return the paper's settings but for the network's width and epochs, which are the paper's with ``full``."""
@@ -65,7 +66,3 @@ class Rosenbrock(Study):
             judge_targets(results["mean"]),
             {"figure_3": partial(draw_figure_3, outcomes[0])},
         )
-
-    def claims(self, results: Mapping[str, Any]) -> Claims:
-        """Judge the claims of section 4.2."""
-        return judge_claims(results)

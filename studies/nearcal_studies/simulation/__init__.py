@@ -9,8 +9,8 @@ from nearcal_studies.simulation.claims import judge_claims
 from nearcal_studies.simulation.figure import draw_figure_4
 from nearcal_studies.simulation.networks import ARCHITECTURES, RATES
 from nearcal_studies.simulation.results import gather_rows, summarise
-from nearcal_studies.simulation.table import must_show, tabulate
-from nearcal_studies.study import Claims, Conclusion, Outcome, Scale, Study, Unit
+from nearcal_studies.simulation.table import tabulate
+from nearcal_studies.study import Conclusion, Outcome, Scale, Study, Unit
 
 _K = (100, 500, 1000)
 _EPS = (0.0, 0.5, 1.0)
@@ -34,6 +34,7 @@ class Simulation(Study):
 
     name = "simulation"
     title = "Simulation study (section 4.3)"
+    claims = staticmethod(judge_claims)
 
     def settings(self, scale: Scale) -> dict[str, Any]:
         """Return sizes of data with their seeds and schedules, and the settings that the paper varies."""
@@ -62,16 +63,11 @@ class Simulation(Study):
         return sorted(units, key=lambda unit: unit.key.startswith("tuned-") and unit.cost > 60)
 
     def conclude(self, settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> Conclusion:
-        """Return means over seeds, what must be shown, and figure 4; units that are missing are named."""
+        """Return means over seeds and figure 4."""
         done = dict(done)  # read once
         rows = gather_rows(settings, done)
-        results = summarise(settings, done, rows, [unit.key for unit in self.units(settings)])
-        figures = {"figure_4": partial(draw_figure_4, rows)}
-        return Conclusion(results, tabulate(settings, results), must_show(settings, results), figures)
-
-    def claims(self, results: Mapping[str, Any]) -> Claims:
-        """Judge the claims of section 4.3 and what the conclusion says of it."""
-        return judge_claims(results)
+        results = summarise(settings, done, rows)
+        return Conclusion(results, tabulate(settings, results), figures={"figure_4": partial(draw_figure_4, rows)})
 
 
 def _rate_unit(settings: Mapping[str, Any], size: Mapping[str, Any], network: str) -> Unit:

