@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import digamma, polygamma
+from scipy.optimize import brentq
+from scipy.special import digamma
+from sklearn.linear_model import GammaRegressor
 from torch import nn
 
 import nearcal as nc
@@ -14,31 +16,20 @@ from nearcal_studies.diamonds.data import Data
 from nearcal_studies.training import Schedule, seeded, train
 
 WIDTHS = (100, 5, 5)
-_MOST_STEPS = 100
-_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class GammaRegression(nc.adapters.ModelAdapter):
-    """Y Gamma with mean exp(b₀ + xᵀb) and one shape for all; inputs are pairs (space, design).
+    """Y Gamma with mean exp(b₀ + xᵀb), fitted by maximum likelihood, and one shape α; inputs are (space, design)."""
 
-    Attributes
-    ----------
-    coefficients : ndarray of shape (d + 1,)
-        Intercept first.
-    shape : float
-        The Gamma shape α.
-    """
-
-    coefficients: NDArray[Any]
+    mean: GammaRegressor
     shape: float
 
     @classmethod
     def fitted(cls, design: NDArray[Any], y: NDArray[Any]) -> "GammaRegression":
         """Fit by maximum likelihood."""
-        coefficients = _fit_mean(_with_intercept(design), y)
-        mean = np.exp(_with_intercept(design) @ coefficients)
-        return cls(coefficients, fit_shape(y, mean))
+        mean = GammaRegressor(alpha=0, solver="newton-cholesky", tol=1e-10).fit(design, y)
+        return cls(mean, fit_shape(y, mean.predict(design)))
 
     def layers(self) -> tuple[str, ...]:
         """Return the inputs and the linear predictor."""
@@ -47,43 +38,20 @@ class GammaRegression(nc.adapters.ModelAdapter):
     def represent(self, X: Any, layer: str) -> NDArray[Any]:
         """Return the space that goes with the design, or the linear predictor as a column."""
         space, design = X
-        return space if layer == "input" else (_with_intercept(design) @ self.coefficients)[:, np.newaxis]
+        return space if layer == "input" else np.log(self.mean.predict(design))[:, np.newaxis]
 
     def distribution(self, X: Any) -> nc.Distribution:
         """Return Gamma(α, μ / α)."""
         _, design = X
-        return nc.Gamma(self.shape, np.exp(_with_intercept(design) @ self.coefficients) / self.shape)
-
-
-def _with_intercept(design: NDArray[Any]) -> NDArray[Any]:
-    return np.column_stack([np.ones(len(design)), design])
-
-
-def _fit_mean(design: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
-    """Fit the mean by iteratively reweighted least squares; with a log link all Gamma weights are equal."""
-    predictor = np.log(y)
-    for _ in range(_MOST_STEPS):
-        mean = np.exp(predictor)
-        coefficients = np.linalg.lstsq(design, predictor + (y - mean) / mean, rcond=None)[0].astype(np.float64)
-        step = design @ coefficients - predictor
-        predictor = design @ coefficients
-        if np.abs(step).max() < _TOLERANCE:
-            break
-    return coefficients
+        return nc.Gamma(self.shape, self.mean.predict(design) / self.shape)
 
 
 def fit_shape(y: NDArray[Any], mean: NDArray[Any]) -> float:
     """Return the shape α that maximises the Gamma likelihood given the means: log α - ψ(α) = mean of r - 1 - log r."""
     ratio = y / mean
-    target = float(np.mean(ratio - 1 - np.log(ratio)))
-    shape = 0.5 / target  # exact for large shapes
-    for _ in range(_MOST_STEPS):
-        excess = np.log(shape) - digamma(shape) - target
-        step = excess / (1 / shape - polygamma(1, shape))
-        shape = max(shape - step, shape / 2)
-        if abs(step) < _TOLERANCE * shape:
-            break
-    return float(shape)
+    target = np.mean(ratio - 1 - np.log(ratio))
+    least = 0.5 / target  # 1 / 2α < log α - ψ(α) < 1 / α
+    return float(brentq(lambda shape: np.log(shape) - digamma(shape) - target, least, 2 * least, xtol=1e-12))
 
 
 def make_network(inputs: int, typical: float) -> Any:
