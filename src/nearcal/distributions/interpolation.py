@@ -15,6 +15,7 @@ from nearcal._normal_scores import log_normal_density
 
 _LOG_HALF = -np.log(2.0)
 _KNOTS_PER_ROOT = 2  # of n draws, 2 √n are knots: with all of them a density would be all spikes
+_DRAWS_TO_TELL_SKEWNESS = 50  # then half of the difference between the tails is believed
 _GRID = np.concatenate([np.arange(9) / 2, [5.0, 6.0, 8.0, 11.0, 15.0, 20.0, 27.0, 38.0]])  # Φ(-38) = 3e-316
 _EDGES = np.concatenate([-_GRID[:0:-1], _GRID])  # between which a few nodes integrate smooth quantile functions
 _NODES, _NODE_WEIGHTS = leggauss(4)
@@ -32,13 +33,18 @@ class Interpolated:
     normal_tails : bool
         True continues every row as a Normal tail whose slope is that of the line from the middle of the row to its
         outermost knot. False puts the probability beyond the outermost knots on their values.
+    skewness : ndarray of shape (n, 1) or (1, 1), optional
+        By how much, between 0 and 1, the slopes of the two tails may differ from that of the whole row: few draws do
+        not tell how skewed their distribution is. None lets them differ freely.
     """
 
-    def __init__(self, scores: FloatArray, values: FloatArray, *, normal_tails: bool) -> None:
+    def __init__(
+        self, scores: FloatArray, values: FloatArray, *, normal_tails: bool, skewness: FloatArray | None = None
+    ) -> None:
         self.scores = scores
         self.values = values
         self.normal_tails = normal_tails
-        self.slope_below, self.slope_above, self.middle = _tail_slopes(scores, values)
+        self.slope_below, self.slope_above, self.middle = _tail_slopes(scores, values, skewness)
         if not normal_tails:
             self.slope_below = self.slope_above = np.zeros((len(values), 1))
 
@@ -166,7 +172,8 @@ def through_draws(draws: FloatArray, weights: FloatArray, size: FloatArray | Non
 
     Each stands at the middle of its share of probability, measured from the nearer end. Given the (effective) size n of
     each row's sample, the i-th of n equal draws stands at i / (n + 1), where one more draw falls below it with that
-    probability, instead of at (i - ½) / n. The outermost draws are always knots. Between knots lie some √n / 2 draws:
+    probability, instead of at (i - ½) / n. The outermost draws are always knots, and the slopes of the tails beyond
+    them differ from that of the whole row by n / (n + 50) of what they would. Between knots lie some √n / 2 draws:
     that is what makes the slope of the curve a density to look at (``docs/guide/method.md`` has figures).
 
     ``draws`` are (n, s), ``weights`` (n, s) or, for all rows alike, (1, s); ``size`` has one entry a row of weights.
@@ -184,7 +191,8 @@ def through_draws(draws: FloatArray, weights: FloatArray, size: FloatArray | Non
     scores = np.where(below < above, ndtri(below), -ndtri(above))
     chosen = np.take_along_axis(counts, knots, axis=1)
     values = draws[:, chosen[0]] if len(weights) == 1 else np.take_along_axis(draws, chosen, axis=1)
-    return Interpolated(scores, values, normal_tails=True)
+    share = effective / (effective + _DRAWS_TO_TELL_SKEWNESS)
+    return Interpolated(scores, values, normal_tails=True, skewness=share[:, np.newaxis])
 
 
 def _pick_knots(below: FloatArray, above: FloatArray, effective: FloatArray) -> IntArray:
@@ -228,7 +236,9 @@ def add_up(terms: FloatArray) -> FloatArray:
     return np.cumsum(terms, axis=1)[:, -1]
 
 
-def _tail_slopes(scores: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _tail_slopes(
+    scores: FloatArray, values: FloatArray, skewness: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return dy/dz of the lower and upper Normal tails and the value at the central score, each (n, 1).
 
     The slope is that of the line from the row at its central score to the outermost knot, so a skewed row keeps its
@@ -248,7 +258,10 @@ def _tail_slopes(scores: FloatArray, values: FloatArray) -> tuple[FloatArray, Fl
     below = _slope(middle - values[:, :1], center - first)
     above = _slope(values[:, -1:] - middle, last - center)
     whole = np.where(whole > 0, whole, 1.0)
-    return np.where(below > 0, below, whole), np.where(above > 0, above, whole), middle
+    below, above = np.where(below > 0, below, whole), np.where(above > 0, above, whole)
+    if skewness is not None:
+        below, above = whole + skewness * (below - whole), whole + skewness * (above - whole)
+    return below, above, middle
 
 
 def count_not_above(table: FloatArray, values: FloatArray) -> IntArray:
