@@ -148,7 +148,7 @@ def read(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "scaling.nearcal"
     >>> nc.save(rc, path, tuning="by hand")
     >>> read(path)
-    Artefact(content=VarianceScaling(), tuning='by hand', version='0.1.0')
+    Artefact(content=VarianceScaling(), tuning='by hand', version='0.2.0')
     """
     place = _as_path(path)
     if place.exists() and not place.is_file():
