@@ -1,4 +1,4 @@
-"""Cost of the local-linear adjustment and of relevance scaling, as ratios to the plain query of the same run.
+"""Cost of the local-linear correction and of relevance scaling, as ratios to the plain query of the same run.
 
     python benchmarks/adjustment.py [--quick]
 
@@ -19,7 +19,7 @@ K = 1000
 ROWS = 2000
 WAYS = {
     "plain": {},
-    "linear": {"adjustment": "linear"},
+    "linear": {"corrections": (nc.LocalLinear(),)},
     "relevance": {"scaling": "relevance"},
 }
 
@@ -29,7 +29,7 @@ def time_case(n, d, seconds):
     data = generate(n, d, ROWS)
     results = {}
     for name, options in WAYS.items():
-        recalibrator = fit_ours(data, K, threads=1, **options)
+        recalibrator = fit_ours(data, K, workers=nc.Workers(threads=1), **options)
         results[name] = recalibrator.recalibrate(nc.Normal(data.mean_new, data.sigma), data.space_new)
         results[name].summary(0.95)  # compiles
     spent, turns = dict.fromkeys(WAYS, 0.0), 0

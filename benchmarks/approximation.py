@@ -39,7 +39,7 @@ def main():
     rows, exact, exact_time = [], None, None
     for search in ("auto", "boxes"):
         for eps in (0.0, 0.5, 1.0, 2.0):
-            rc = nc.LocalRecalibrator(k=K, eps=eps, search=search, threads=1)
+            rc = nc.LocalRecalibrator(k=K, eps=eps, search=search, workers=nc.Workers(threads=1))
             rc.fit(nc.Normal(fitted[cal], sigma), y[cal], x[cal])
             out = rc.recalibrate(nc.Normal(fitted[new], sigma), x[new])
             out[:64].summary()  # compile and warm up

@@ -164,7 +164,7 @@ def main():
         parts += ["## Approximate search (n = 1e5, d = 20, k = 1000)", describe_approximation(approximation)]
     adjustment = load("adjustment")
     if adjustment:
-        title = "## Adjustment and relevance, microseconds per row (relative to plain)"
+        title = "## Local-linear correction and relevance, microseconds per row (relative to plain)"
         parts += [title, describe_adjustment(adjustment)]
     tuning = load("tuning")
     if tuning:

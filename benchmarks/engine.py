@@ -28,7 +28,7 @@ def time_case(case, seconds, threads, *, references=True):
     def first_rows(m):
         return data._replace(space_new=data.space_new[:m], mean_new=data.mean_new[:m])
 
-    recalibrator = fit_ours(data, case.k, case.eps, threads=threads)
+    recalibrator = fit_ours(data, case.k, case.eps, workers=nc.Workers(threads))
 
     def ours(rows):
         recalibrator.recalibrate(nc.Normal(rows.mean_new, rows.sigma), rows.space_new).summary(0.95)

@@ -34,7 +34,7 @@ def matrix_product(space, queries, dtype):
 def main():
     """Time the bare products and the whole recalibration in one run."""
     data = generate(N, D, 4 * ROWS)
-    recalibrator = fit_ours(data, K, threads=1)
+    recalibrator = fit_ours(data, K, workers=nc.Workers(threads=1))
 
     def ours(m):
         recalibrator.recalibrate(nc.Normal(data.mean_new[:m], data.sigma), data.space_new[:m]).summary(0.95)

@@ -75,7 +75,7 @@ def runs(case, cores):
         dist = nc.Normal(data.mean_new[:m], data.sigma)
         return lambda: recalibrator.recalibrate(dist, data.space_new[:m]).summary(0.95)
 
-    one, several = (fit_ours(data, case.k, threads=threads) for threads in (1, cores))
+    one, several = (fit_ours(data, case.k, workers=nc.Workers(threads)) for threads in (1, cores))
     run(one, 1024)()
     m = int(min(max(1024 * SECONDS / wall_time(run(one, 1024)), 1024), MOST_ROWS))
     run(several, m)()

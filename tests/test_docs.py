@@ -1,4 +1,8 @@
-"""The pages of the documentation: their code runs, their commands exist, the reference leaves no public name out."""
+"""The pages of the documentation: their code runs, their commands exist, the reference leaves no public name out.
+
+Each page is run here and nowhere else in the tests; programs of ``examples/`` that pages show are run by
+``tests/examples``.
+"""
 
 import importlib
 import re
@@ -8,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import nearcal as nc
+from nearcal import _saved
 from nearcal.cli._app import COMMANDS
 from tests.code_blocks import blocks, run_page, words_of
 
@@ -16,10 +21,12 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if not path.relative_to(DOCS).parts[0].startswith("_"))
 MODULES = (
     "nearcal",
-    *(
-        f"nearcal.{name}"
-        for name in ("adapters", "datasets", "diagnostics", "persistence", "reporting.plots", "scores")
-    ),
+    "nearcal.datasets",
+    "nearcal.diagnostics",
+    "nearcal.models.adapters",
+    "nearcal.persistence",
+    "nearcal.reporting.plots",
+    "nearcal.scores",
 )
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 
@@ -31,6 +38,11 @@ def name_of(path):
 @pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "python", "{draw}", "{run}")], ids=name_of)
 def test_code_blocks_run(path, tmp_path):
     run_page(path, tmp_path)
+
+
+def test_code_blocks_of_contributing_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(_saved, "_CLASSES", dict(_saved._CLASSES))  # it adds a class
+    assert "shift" in run_page(ROOT / "CONTRIBUTING.md", tmp_path)
 
 
 def commands():
@@ -78,6 +90,16 @@ def test_the_reference_is_complete():
             assert any(value is one for one in listed) or value in modules, (
                 f"{module.__name__}.{name} is not in docs/api"
             )
+
+
+GIVEN_UP = re.compile(r"\b(kth|bandwidth|adjustment|MappedDistribution|ScoreMap|settings_|tuning_)\b")
+
+
+def test_pages_use_one_word_for_one_thing():
+    # figures of earlier versions may speak of what was there
+    pages = [path for path in PAGES if path.parent.name != "evidence"]
+    for path in [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        assert not GIVEN_UP.findall(path.read_text(encoding="utf-8")), path
 
 
 def test_every_extra_that_pages_speak_of_exists():
