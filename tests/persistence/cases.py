@@ -5,7 +5,7 @@ from unittest.mock import patch
 import numpy as np
 
 import nearcal as nc
-from nearcal.neighbors import _exact
+from nearcal.space import _exact
 
 N, M = 700, 9
 
