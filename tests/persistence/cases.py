@@ -61,11 +61,13 @@ CASES = {
         3, k=50, corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()], quantile_rule="predictive"
     ),
     "tuned": lambda: nc.tune(*calibration_set(3, 120), k=20, rule="best").recalibrator,
-    "tuned to nothing": lambda: nc.tune(
-        nc.Normal(np.zeros(200), 1.0),
-        np.random.default_rng(0).normal(size=200),
-        np.random.default_rng(1).normal(size=(200, 3)),
-    ).recalibrator,
+    "tuned to nothing": lambda: (
+        nc.tune(
+            nc.Normal(np.zeros(200), 1.0),
+            np.random.default_rng(0).normal(size=200),
+            np.random.default_rng(1).normal(size=(200, 3)),
+        ).recalibrator
+    ),
     "radius, thin rows": local(3, radius=nc.Radius(0.5, 20, "base")),
     "all options": local(
         2,

@@ -240,6 +240,7 @@ class LocalRecalibrator(Recalibrator):
         self._check_neighborhood()
         check_number(self.eps, "eps", least=0.0)
         Scaling.of(self.scaling)
+        Workers.of(self.workers)
         for name, known in {
             "smoothing": SMOOTHINGS, "metric": METRICS, "search": SEARCHES, "quantile_rule": QUANTILE_RULES
         }.items():  # fmt: skip
