@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 import nearcal as nc
-from nearcal.studies.simulation import correlated_inputs
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,13 @@ def generate(n, d, m, seed=0):
 
 
 def inputs(n, d, rng):
-    """Return Normal inputs with covariance 0.5^|i - j|, or uniform ones for d = 1."""
-    return rng.uniform(size=(n, 1)) if d == 1 else correlated_inputs(n, d, rng)
+    """Return Normal inputs with covariance 0.5^|i - j|, an autoregression, or uniform ones for d = 1."""
+    if d == 1:
+        return rng.uniform(size=(n, 1))
+    x = rng.normal(size=(d, n))
+    for j in range(1, d):
+        x[j] = 0.5 * x[j - 1] + np.sqrt(0.75) * x[j]
+    return np.ascontiguousarray(x.T)
 
 
 def fit_ours(data, k, eps=0.0, **options):

@@ -25,7 +25,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearcal as nc
-from nearcal.studies.gaussian._data import generate
 
 ROOT = Path(__file__).parent
 COVERAGE = 0.9
@@ -80,8 +79,9 @@ def base_models(seed):
 
 def load(folder, names, seed):
     """Yield (name, X, y) of the Gaussian example and of the sets."""
-    parts = generate(GAUSSIAN_SIZE, seed)
-    yield "gaussian", np.concatenate([part.x for part in parts])[:, np.newaxis], np.concatenate([p.y for p in parts])
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(2, 20, size=GAUSSIAN_SIZE)
+    yield "gaussian", x[:, np.newaxis], rng.normal(10 + 5 * x**2, 30 * x)
     for name in names:
         data = np.load(folder / f"{name}.npz")
         yield name, data["X"].astype(np.float64), data["y"]

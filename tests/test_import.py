@@ -30,7 +30,6 @@ def test_all_names_what_is_visible():
         "reporting",
         "scaling",
         "smoothing",
-        "studies",
         "tuning",
     }
     imports = {"Any", "TYPE_CHECKING", "import_module"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parents[2]
-STUDIES = ROOT / "experiments" / "results"
+STUDIES = ROOT / "studies" / "results"
 COMPARISON = ROOT / "benchmarks" / "results" / "compare_methods.json"
 
 

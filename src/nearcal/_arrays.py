@@ -1,6 +1,6 @@
 """Validation at the public boundary: anything array-like in, plain float64 numpy arrays out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,8 @@ IntArray: TypeAlias = NDArray[np.intp]
 
 def as_float_array(value: Any, name: str) -> FloatArray:
     """Convert numpy, pandas, polars, torch or nested lists to float64; refuse what is not real numbers."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value
     array = _to_numpy(value, name)
     if array.dtype.kind in "biuf":
         return array.astype(np.float64, copy=False)
@@ -118,13 +120,14 @@ def as_columns(value: Any, name: str) -> FloatArray:
 
 def broadcast_parameters(**parameters: Any) -> dict[str, FloatArray]:
     """Broadcast scalars, (n,) and (n, 1) parameters to read-only arrays of one common shape (n,)."""
-    arrays = {name: _as_parameter(value, name) for name, value in parameters.items()}
-    n = max(len(array) for array in arrays.values())
+    arrays = dict(zip(parameters, map(_as_parameter, parameters.values(), parameters), strict=True))
+    n = max(map(len, arrays.values()))
     for name, array in arrays.items():
         if len(array) not in (1, n):
             shapes = ", ".join(f"{other} has {len(a)}" for other, a in arrays.items())
             raise InvalidInputError(f"{name} must be a scalar or have {n} values like the longest parameter; {shapes}")
-    return {name: np.broadcast_to(array, n) for name, array in arrays.items()}
+        arrays[name] = np.broadcast_to(array, n)
+    return arrays
 
 
 def _as_parameter(value: Any, name: str) -> FloatArray:
@@ -160,6 +163,13 @@ def as_rows(rows: Any, n: int) -> IntArray:
     if outside.any():
         raise IndexError(f"row {int(array[outside][0])} is out of range for a batch of {n} rows")
     return np.where(array < 0, array + n, array)
+
+
+def check_choices(options: Mapping[str, tuple[Any, Sequence[str]]]) -> None:
+    """Refuse options, given with the names that each may have, that have none of these."""
+    for name, (value, choices) in options.items():
+        if value not in choices:
+            check_choice(value, choices, name)
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> None:

@@ -1,4 +1,4 @@
-"""evaluate, inspect, report, reproduce, demo; help; and what happens without the extra."""
+"""evaluate, inspect, report; help; and what happens without the extra."""
 
 import html
 import json
@@ -213,38 +213,6 @@ def test_report_writes_the_page(folder, nearcal, tmp_path):
     assert text.lower().startswith("<!doctype html>")
     assert "Prices &lt;b&gt;" in text
     assert "recalibrated" in text
-
-
-class Result:
-    out = Path("results")
-
-    def __str__(self):
-        return "the table"
-
-
-@pytest.fixture
-def studies(monkeypatch):
-    """Studies that only remember how they were called."""
-    calls = []
-    module = types.ModuleType("nearcal.studies")
-    module.STUDIES = ("gaussian", "diamonds")
-    module.reproduce = lambda *arguments, **options: calls.append((arguments, options)) or Result()
-    module.demo = lambda *arguments, **options: calls.append((arguments, options))
-    monkeypatch.setitem(sys.modules, "nearcal.studies", module)
-    monkeypatch.setattr(nc, "studies", module, raising=False)
-    return calls
-
-
-@pytest.mark.parametrize("option", ["-o", "--out", "--output"])
-def test_reproduce_and_demo(nearcal, studies, option):
-    done = nearcal("reproduce", "gaussian", "--quick", "--seeds", 3, option, "somewhere")
-    assert done == (0, "the table\nWrote results\n", "")
-    assert nearcal("demo").code == 0
-    asked = {"quick": True, "seeds": 3, "full": False, "progress": True}
-    assert studies == [(("gaussian", Path("somewhere")), asked), ((Path("nearcal-demo"),), {"progress": True})]
-    done = nearcal("reproduce", "gausian")
-    assert done == (2, "", "nearcal: NAME does not know 'gausian'; did you mean 'gaussian'?\n")
-    assert nearcal("reproduce", "all").code == 0
 
 
 @pytest.mark.parametrize("command", COMMANDS)

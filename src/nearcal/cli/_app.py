@@ -14,7 +14,7 @@ import typer
 
 from nearcal._errors import NearcalError
 from nearcal._version import __version__
-from nearcal.cli import _demo, _fit, _inspect, _judge, _predict, _reproduce
+from nearcal.cli import _fit, _inspect, _judge, _predict, demo
 from nearcal.cli._console import Mistake, did_you_mean
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
@@ -23,8 +23,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "evaluate": (_judge.evaluate, _judge.EXAMPLES["evaluate"]),
     "report": (_judge.report, _judge.EXAMPLES["report"]),
     "inspect": (_inspect.inspect, _inspect.EXAMPLES),
-    "reproduce": (_reproduce.reproduce, _reproduce.EXAMPLES),
-    "demo": (_demo.demo, _demo.EXAMPLES),
+    "demo": (demo.demo, demo.EXAMPLES),
 }
 MISTAKEN, INTERRUPTED = 2, 130
 _START = r"""

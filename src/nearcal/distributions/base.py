@@ -332,7 +332,10 @@ class ParametricDistribution(Distribution):
 
     def _columns(self) -> tuple[FloatArray, ...]:
         """Return the parameters as (n, 1) columns."""
-        return tuple(getattr(self, name)[:, np.newaxis] for name in self._parameter_names)
+        columns = []
+        for name in self._parameter_names:
+            columns.append(getattr(self, name)[:, np.newaxis])
+        return tuple(columns)
 
 
 def _take(parameter: FloatArray, rows: IntArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from nearcal._arrays import as_space, check_choice, check_count, check_number
+from nearcal._arrays import as_space, check_choices, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import count, having, instance, require, savable, tuple_of
 from nearcal.distributions import Distribution, require_distribution
@@ -184,9 +184,10 @@ class LocalRecalibrator(Recalibrator):
             if correction_learnt is not None:
                 learnt.append(correction_learnt)
                 left_out = left_out.corrected(correction_learnt)
-        own_isolation = OwnIsolation.of(space.index, space.points)
+        whole = space.whole
+        own_isolation = OwnIsolation.of(whole.index, whole.points)
         # all that can fail is done
-        self.space_map_, self.index_, self.corrections_ = space.map, space.index, tuple(learnt)
+        self.space_map_, self.index_, self.corrections_ = space.map, whole.index, tuple(learnt)
         self.calibration_, self.own_isolation_ = calibration, own_isolation
         self.n_features_in_ = space.space.shape[1]
         self.n_cal_ = len(calibration)
@@ -240,12 +241,18 @@ class LocalRecalibrator(Recalibrator):
         self._check_neighborhood()
         check_number(self.eps, "eps", least=0.0)
         Scaling.of(self.scaling)
-        Workers.of(self.workers)
-        for name, known in {
-            "smoothing": SMOOTHINGS, "metric": METRICS, "search": SEARCHES, "quantile_rule": QUANTILE_RULES
-        }.items():  # fmt: skip
-            check_choice(getattr(self, name), known, name)
-        self._check_corrections()
+        check_choices(
+            {
+                "smoothing": (self.smoothing, SMOOTHINGS),
+                "metric": (self.metric, METRICS),
+                "search": (self.search, SEARCHES),
+                "quantile_rule": (self.quantile_rule, QUANTILE_RULES),
+            }
+        )
+        if self.corrections != ():
+            self._check_corrections()
+        if self.workers is not None:
+            Workers.of(self.workers)
 
     def _check_neighborhood(self) -> None:
         if (self.k is None) == (self.radius is None):
@@ -264,6 +271,10 @@ class LocalRecalibrator(Recalibrator):
             )
 
     def _check_corrections(self) -> None:
+        if not isinstance(self.corrections, Sequence):
+            raise InvalidParameterError(
+                f"corrections must be a sequence, such as (nearcal.Polish(),), got {self.corrections!r}"
+            )
         for correction in self.corrections:
             if not isinstance(correction, Correction):
                 raise InvalidParameterError(

@@ -89,10 +89,12 @@ class Recalibrated(Distribution):
     scores: ScoresOfRows
 
     def __init__(self, base: Distribution, scores: ScoresOfRows) -> None:
-        self._store(base=base, scores=scores)
-        # atoms of the base stay atoms
-        self._store(is_continuous=scores.is_continuous and base.is_continuous)
-        self._store(has_density=scores.has_density and base.has_density)
+        self._store(
+            base=base,
+            scores=scores,
+            is_continuous=scores.is_continuous and base.is_continuous,  # atoms of the base stay atoms
+            has_density=scores.has_density and base.has_density,
+        )
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -163,7 +165,7 @@ class Recalibrated(Distribution):
         )[0]
 
     def _ask(self, statistic: Statistic, of_base: OfBase, values: FloatArray) -> Answers:
-        return self.gather(statistic, of_base, columns=values.shape[1])
+        return self.scores.gather(self.base, statistic, of_base, columns=values.shape[1])
 
     def _cdf_left(self, y: FloatArray) -> FloatArray:
         # rows left to a base distribution with atoms have its atoms, whatever the rule
@@ -179,6 +181,8 @@ class Recalibrated(Distribution):
 
     def sample(self, size: int, rng: Seed = None) -> FloatArray:
         """Draw ``size`` values from every row; of weighted samples by their weights."""
+        if self.scores.has_density:
+            return super().sample(size, rng)
         size = check_count(size, "size")
         return self._ppf(np.random.default_rng(rng).uniform(size=(len(self), size)))
 

@@ -16,7 +16,7 @@ from nearcal._cached import cached_property
 from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z
 from nearcal._saved import check_fields, flag, instance, require, savable, saved_array
 from nearcal.distributions import Distribution, Normal
-from nearcal.distributions.interpolation import Interpolated, sort_weighted, through_draws
+from nearcal.distributions.interpolation import Interpolated, add_up, sort_weighted, through_draws
 from nearcal.distributions.quantile_series import quantile_values
 from nearcal.recalibration._few_nodes import few_nodes
 from nearcal.recalibration.neighborhoods import Neighborhoods
@@ -411,7 +411,7 @@ class Curve:
         atom the responses decide: y has passed it if it is not below the response of the atom, as that is computed.
         """
         atoms = self._atoms
-        if atoms.shape[1] == 0:
+        if atoms.shape[1] == 0 or not base.is_continuous:  # atoms of the base have no one score that could be missed
             return z
         atoms = np.broadcast_to(atoms, (len(z), atoms.shape[1]))
         place = np.abs(atoms[:, np.newaxis, :] - z[:, :, np.newaxis]).argmin(axis=2)
@@ -451,13 +451,14 @@ class Curve:
         if isinstance(base, Normal):
             mean, variance = self.line.moments()
             return base.loc + base.scale * mean, base.scale**2 * variance
-        from nearcal.kernels import summary
-
         scores, weights = self.rule
         values = quantile_values(base, np.broadcast_to(scores, (len(base), scores.shape[1])))
+        center = self.values(base, np.zeros((len(base), 1)))  # moments about a central value keep their digits
         # where a quantile overflows a distribution with a mean has no weight left
-        mean, variance = summary.row_moments(values, np.where(np.isfinite(values), weights, 0.0))
-        mean = np.where(np.isfinite(base.mean()) & self.has_moment(base, 1), mean, np.nan)
+        values = np.where(np.isfinite(values), values - center, 0.0)
+        mean = add_up(weights * values)
+        variance = np.maximum(add_up(weights * (values - mean[:, np.newaxis]) ** 2), 0.0)
+        mean = np.where(np.isfinite(base.mean()) & self.has_moment(base, 1), center[:, 0] + mean, np.nan)
         return mean, np.where(np.isfinite(base.var()) & self.has_moment(base, 2), variance, np.inf)
 
     def has_moment(self, base: Distribution, order: int) -> NDArray[np.bool_]:

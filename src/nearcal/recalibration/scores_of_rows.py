@@ -202,14 +202,16 @@ class LocalScores(ScoresOfRows):
         self.workers, self.own_isolation = workers, own_isolation
         self.n_cal = len(calibration)
         self._kept: dict[tuple[int, int], Neighborhoods] = {}
+        self._spent = 0  # bytes of what is kept; threads that add at once may lose count of a chunk, no more
         self.has_density = self.is_curve = quantile_rule in CONTINUOUS_RULES
         # equal scores make atoms
-        bends = all(correction.is_continuous for correction in corrections)
-        self.is_continuous = self.is_curve and bends and not calibration.has_ties
+        self.is_continuous = self.is_curve and not calibration.has_ties
+        for correction in corrections:
+            self.is_continuous = self.is_continuous and correction.is_continuous
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle and copy take along: all but the neighbourhoods kept, which can be found again."""
-        state = {**vars(self), "_kept": {}}
+        state = {**vars(self), "_kept": {}, "_spent": 0}
         for found_again in ("order", "pairs_per_row"):
             state.pop(found_again, None)
         return state
@@ -227,7 +229,7 @@ class LocalScores(ScoresOfRows):
         """Search the neighbourhoods of a chunk of rows, and correct the scores of neighbours."""
         points = self.points[rows]
         near = self.neighborhood.find(self.index, points, rows)
-        return correct(near, points, self.calibration.z, self.corrections)
+        return correct(near, points, self.calibration.z, self.corrections) if self.corrections else near
 
     def law(self, near: Neighborhoods) -> ScoreLaw:
         """Return what the scores of a chunk of rows are distributed like: the quantile rule says."""
@@ -293,7 +295,9 @@ class LocalScores(ScoresOfRows):
         keep: bool = True,
     ) -> Answers:
         """Ask a question of the neighbourhoods of every chunk, and join the answers in the order of rows."""
-        more = sum(correction.more_knots for correction in self.corrections) if table else 0
+        more = 0
+        for correction in self.corrections:
+            more += correction.more_knots if table else 0
         n = len(base)
         chunks = self.workers.chunks(n, max(self.pairs_per_row + more, columns, base._values_per_row))
         order = self.order if len(chunks) > 1 else None
@@ -307,9 +311,11 @@ class LocalScores(ScoresOfRows):
                 own = slice(chunk.start + part.start, chunk.start + part.stop)
                 rows = own if order is None else order[own]
                 answers.append(ask(near.part(part), base if own == slice(0, n) else base[rows], rows))
-            results[chunk.start] = answers[0] if len(answers) == 1 else _join(answers)
+            results[chunk.start] = _join(answers)
 
         self.workers.run(task, chunks)
+        if len(chunks) == 1:
+            return results[0]
         joined = _join([results.pop(chunk.start) for chunk in chunks])
         return joined if order is None else tuple(_put_back(values, order) for values in joined)
 
@@ -319,9 +325,9 @@ class LocalScores(ScoresOfRows):
         near = self._kept.get(key)
         if near is None:
             near = self.find(chunk if order is None else order[chunk])
-            spent = sum(other.nbytes for other in list(self._kept.values()))
-            if keep and spent + near.nbytes <= self.workers.memory // 2:
+            if keep and self._spent + near.nbytes <= self.workers.memory // 2:
                 self._kept[key] = near
+                self._spent += near.nbytes
         return near
 
 

@@ -19,6 +19,7 @@ Progress: TypeAlias = bool | Callable[[int, int], None]
 
 # of fewer pairs, threads queue for the interpreter; of more rows, the last to finish lets the others wait
 _PAIRS_PER_CHUNK, _ROWS_PER_CHUNK = 2**19, 2**11
+_LITTLE = 2**13  # pairs: less work than it takes to start a thread
 _BYTES_PER_PAIR = 64  # a neighbour's index, distance, weight and score, and the temporaries of their arithmetic
 
 
@@ -53,10 +54,10 @@ class Workers:
     @classmethod
     def of(cls, workers: object) -> "Workers":
         """Return the workers given, the usual ones for None."""
-        if workers is None:
-            return cls()
         if isinstance(workers, cls):
             return workers
+        if workers is None:
+            return _USUAL
         raise InvalidParameterError(
             f"workers must be nearcal.Workers(threads=…, memory=…, progress=…) or None, got {workers!r}"
         )
@@ -79,8 +80,10 @@ class Workers:
     def chunks(self, rows: int, pairs_per_row: int) -> list[slice]:
         """Split rows so that the chunks in work at one time together stay within half of the memory budget.
 
-        Chunks are of one size but for a row, and every thread gets as many.
+        Chunks are of one size but for a row, and every thread gets as many; little work is not shared out.
         """
+        if rows * pairs_per_row <= _LITTLE and rows <= _ROWS_PER_CHUNK:
+            return [slice(0, rows)]
         most = min(max(self.pairs_per_chunk() // max(pairs_per_row, 1), 1), _ROWS_PER_CHUNK)
         turns = -(-rows // (most * self.count()))
         count = min(turns * self.count(), rows)
@@ -92,6 +95,9 @@ class Workers:
         The calling thread works like the others: one that only waited would want the interpreter after every chunk.
         It alone reports, what others have finished too.
         """
+        if len(chunks) == 1 and self.progress is False:
+            task(chunks[0])
+            return
         _keep_freed_memory(self.memory // 4)
         waiting = iter(chunks)
         finished: deque[int] = deque()
@@ -112,10 +118,7 @@ class Workers:
                     report(finished.popleft())
 
             others = min(self.count(), len(chunks)) - 1
-            if others < 1:
-                work(report_finished)
-                return
-            with ThreadPoolExecutor(others) as pool:
+            with ThreadPoolExecutor(max(others, 1)) as pool:
                 running = [pool.submit(work, lambda: None) for _ in range(others)]
                 work(report_finished)
                 for future in running:
@@ -150,3 +153,6 @@ def _keep_freed_memory(most: int) -> None:
     its pages anew, which took more than half of the time at d = 1. 32 MB is the most that glibc takes as a hint.
     """
     np.empty(min(2**25 - 2**16, most), np.uint8)
+
+
+_USUAL = Workers()

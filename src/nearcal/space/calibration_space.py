@@ -1,6 +1,6 @@
 """A calibration space made ready: scaled, searchable, and seen as if each point were new."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import dct
@@ -68,21 +68,11 @@ class CalibrationSpace:
         return self.scaling.learn(self.space, self.z)
 
     @cached_property
-    def points(self) -> FloatArray:
-        """The scaled points."""
-        points = self.map(self.space)
-        check_points(points, self.metric, "space_cal")
-        return points
-
-    @cached_property
-    def index(self) -> NeighborIndex:
-        """The search structure."""
-        return self._build(self.points)
-
-    @cached_property
     def whole(self) -> View:
         """All points in the space that was learnt from all of them."""
-        return View(self.points, self.index, np.arange(len(self.points)), self.points)
+        points = self.map(self.space)
+        check_points(points, self.metric, "space_cal")
+        return View(points, self._build(points), np.arange(len(points)), points)
 
     @cached_property
     def views(self) -> list[View]:
@@ -108,14 +98,19 @@ class CalibrationSpace:
 
     def for_neighbors(self, k: int) -> "CalibrationSpace":
         """Return the same space for another number of neighbours; what is built stays, if it suits them as well."""
-        n, d = self.points.shape
+        n, d = self.whole.points.shape
         is_chosen = self.search == "auto" and self.metric == "euclidean"
         if not is_chosen or choose_search(n, d, self.k, self.eps) == choose_search(n, d, k, self.eps):
             return self
         other = CalibrationSpace(
             self.space, self.z, self.scaling, k, metric=self.metric, search=self.search, eps=self.eps
         )
-        vars(other).update(map=self.map, points=self.points)
-        if "views" in vars(self) and len(self.views) > 1:
-            vars(other)["views"] = [replace(view, index=other._build(view.points)) for view in self.views]
+        vars(other).update(map=self.map, whole=other._again(self.whole))
+        if "views" in vars(self):
+            own = self.views
+            vars(other)["views"] = [other._again(view) for view in own] if len(own) > 1 else [other.whole]
         return other
+
+    def _again(self, view: View) -> View:
+        """Return a view with the structure that suits this number of neighbours."""
+        return View(view.points, self._build(view.points), view.rows, view.queries)

@@ -28,6 +28,8 @@ _LINEAR_SPACES = 3  # in which local-linear corrections are tried
 _FINALISTS = 3  # of them, scored on all rows
 _HEAT_ROWS = 1000  # on which they qualify
 _SHRUNK = 2  # best local candidates that are tried with shrinkage
+_RACE_FROM, _RACE_ROWS = 4000, 1500  # rows from which spaces race, and on which
+_BEHIND = 3.0  # standard errors that a space must be worse to leave
 
 
 class Scorer:
@@ -58,37 +60,60 @@ class Scorer:
     def score_plain(self, k: Sequence[int], smoothings: Sequence[Smoothing]) -> tuple[FloatArray, Scores]:
         """Return the scores of global recalibration, (n,), and of local without corrections; ``k`` must decrease.
 
-        Neighbours are searched once a space, at the largest k; smaller neighbourhoods are parts of that one. Global
-        scores are exact for location-scale families, and for all where n is at most 2,001; beyond, 2,000 scores at
-        evenly spaced ranks stand for all.
+        Neighbours are searched once a space, at the largest k; smaller neighbourhoods are parts of that one. Where rows
+        are many, spaces race: those that do clearly worse than the best on some rows are not scored on the others, and
+        do not come back. Global scores are exact for location-scale families, and for all where n is at most 2,001;
+        beyond, 2,000 scores at evenly spaced ranks stand for all.
         """
         n = len(self.y)
+        everyone = self._standard_global() if self._has_standard else np.empty(n)
+        local = {place: np.empty((len(k), len(smoothings), n)) for place in self.places}
+        rows = self._row_order()
+        if n > _RACE_FROM and len(local) > _LINEAR_SPACES:
+            is_first = np.zeros(n, dtype=np.bool_)
+            is_first[np.random.default_rng(0).permutation(n)[:_RACE_ROWS]] = True
+            first, rows = rows[is_first[rows]], rows[~is_first[rows]]
+            self._fill(first, k, smoothings, everyone, local)
+            local = {
+                place: local[place] for place in _leaders({place: all_[..., first] for place, all_ in local.items()})
+            }
+        self._fill(rows, k, smoothings, everyone, local)
+        scores = {
+            Candidate("local", space, scaling.name, scaling.components, size, smoothing): of_space[i, j]
+            for (space, scaling), of_space in local.items()
+            for i, size in enumerate(k)
+            for j, smoothing in enumerate(smoothings)
+        }
+        return everyone, scores
+
+    def _fill(
+        self,
+        order: IntArray,
+        k: Sequence[int],
+        smoothings: Sequence[Smoothing],
+        everyone: FloatArray,
+        local: Mapping[tuple[str, Scaling], FloatArray],
+    ) -> None:
+        """Write the scores of some rows: global ones, and for each space those of every k and smoothing."""
         sizes = np.array(k, dtype=np.int64)
         kinds = np.array([smoothing_code(smoothing) for smoothing in smoothings], dtype=np.int64)
-        local = np.empty((len(self.places), len(k), len(smoothings), n))
-        has_standard = self.dist._location_scale() is not None
-        everyone = self._standard_global() if has_standard else np.empty(n)
-        order = self._row_order()
 
         def task(chunk: slice) -> None:
             rows = order[chunk]
             values = self.values_of(rows)
-            if not has_standard:
+            if not self._has_standard:
                 everyone[rows] = self._global(values, rows)
-            for place, space in enumerate(self.places.values()):
-                crps = _score_prefixes(values, *self._others(space, rows, k[0]), sizes, kinds)
-                local[place][:, :, rows] = np.moveaxis(crps, 0, -1)
+            for place, of_space in local.items():
+                crps = _score_prefixes(values, *self._others(self.places[place], rows, k[0]), sizes, kinds)
+                of_space[:, :, rows] = np.moveaxis(crps, 0, -1)
 
-        pairs = 1 if has_standard else min(n, _MOST_GLOBAL)
-        chunks = self.workers.chunks(n, max(pairs, *k, self.dist._values_per_row))
+        pairs = 1 if self._has_standard else min(len(self.y), _MOST_GLOBAL)
+        chunks = self.workers.chunks(len(order), max(pairs, *k, self.dist._values_per_row))
         self.workers.run(task, chunks, "tuning")
-        names = [
-            Candidate("local", space, scaling.name, scaling.components, size, smoothing)
-            for space, scaling in self.places
-            for size in k
-            for smoothing in smoothings
-        ]
-        return everyone, dict(zip(names, local.reshape(-1, n), strict=True))
+
+    @property
+    def _has_standard(self) -> bool:
+        return self.dist._location_scale() is not None
 
     def _row_order(self) -> IntArray:
         """Return rows so that those looked up in one view follow each other: a search gains by many queries at once."""
@@ -185,6 +210,18 @@ class Scorer:
             return sorted_sample_crps(*_corrected_sample(steps, self.dist[own]), self.y[own])
 
         return left_out.gather(score, np.full(len(self.y), np.nan), rows)
+
+
+def _leaders(scores: Mapping[tuple[str, Scaling], FloatArray]) -> list[tuple[str, Scaling]]:
+    """Return the spaces that may still be the best, given scores of shape (sizes, smoothings, rows); three at least."""
+    best = {}
+    for place, of_space in scores.items():
+        candidates = of_space.reshape(-1, of_space.shape[-1])
+        best[place] = candidates[candidates.mean(axis=1).argmin()]
+    ranking = sorted(best, key=lambda place: standing(best[place].mean()))
+    behind = {place: best[place] - best[ranking[0]] for place in ranking}
+    limits = {place: _BEHIND * rows.std() / np.sqrt(len(rows)) for place, rows in behind.items()}
+    return [place for place in scores if place in ranking[:_LINEAR_SPACES] or not behind[place].mean() > limits[place]]
 
 
 def _corrected_sample(steps: Steps, base: Distribution) -> tuple[FloatArray, FloatArray]:

@@ -3,10 +3,10 @@ import time
 import numpy as np
 import pytest
 
-from nearcal.studies.simulation import _costs
-from nearcal.studies.simulation._costs import add_up, watch
+from nearcal_studies.simulation import costs
+from nearcal_studies.simulation.costs import add_up, watch
 
-linux = pytest.mark.skipif(not _costs._STATUS.exists(), reason="only Linux tells the memory of a process")
+linux = pytest.mark.skipif(not costs._STATUS.exists(), reason="only Linux tells the memory of a process")
 
 
 def work(seconds):

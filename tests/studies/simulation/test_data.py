@@ -1,7 +1,7 @@
 import numpy as np
 from scipy.special import erfc
 
-from nearcal.studies.simulation._data import correlated_inputs, simulate, true_mean
+from nearcal_studies.simulation.data import correlated_inputs, simulate, true_mean
 
 
 def test_inputs_have_the_covariance_of_the_paper():

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.studies.simulation._data import simulate, true_mean
-from nearcal.studies.simulation._memory import measure_memory
-from nearcal.studies.simulation._methods import (
+from nearcal_studies.simulation.data import simulate, true_mean
+from nearcal_studies.simulation.methods import (
     Grid,
     Predicted,
     local_settings,
@@ -12,6 +11,7 @@ from nearcal.studies.simulation._methods import (
     measure_density,
     measure_isotonic,
     measure_local,
+    measure_memory,
     measure_neighbors,
     measure_tuned,
 )

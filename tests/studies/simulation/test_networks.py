@@ -3,9 +3,8 @@ import pytest
 import torch
 
 from nearcal.models.adapters import TorchModel
-from nearcal.studies._training import Schedule
-from nearcal.studies.simulation._data import Part, simulate
-from nearcal.studies.simulation._networks import (
+from nearcal_studies.simulation.data import Part, simulate
+from nearcal_studies.simulation.networks import (
     ARCHITECTURES,
     LAYERS,
     Health,
@@ -14,6 +13,7 @@ from nearcal.studies.simulation._networks import (
     make_network,
     train_network,
 )
+from nearcal_studies.training import Schedule
 
 SCHEDULE = Schedule(epochs=12, batch_size=64, learning_rate=0.003, patience=5)
 

@@ -1,0 +1,102 @@
+"""Studies on sets: small versions run to the end; sets and base models are what they should be."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from nearcal_studies import sets
+from nearcal_studies.__main__ import ROOT
+from nearcal_studies.measures import coverage_by_region, interval_scores, regional_floor
+from nearcal_studies.real_data import RealData
+from nearcal_studies.relevance import Relevance, metric
+from nearcal_studies.run import run
+from nearcal_studies.sharper import Sharper, as_markdown, as_readme, judge_promises
+from nearcal_studies.study import Scale
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One set in two regions: the noise is four times as large in the second."""
+    path = tmp_path_factory.mktemp("sets")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1000, 2))
+    np.savez(path / "yacht.npz", X=x, y=x[:, 0] + np.where(x[:, 1] > 0, 2.0, 0.5) * rng.normal(size=1000))
+    return path
+
+
+def run_small(kind, folder, out, **changes):
+    class Small(kind):
+        def settings(self, scale):
+            return {**super().settings(scale), "sets": ["yacht"], "bases": ["linear"], **changes}
+
+    run(Small(folder), out, Scale(quick=True))
+    return json.loads((out / "results.json").read_text())["results"]["rows"], (out / "table.md").read_text()
+
+
+def test_real_data(folder, tmp_path):
+    rows, text = run_small(RealData, folder, tmp_path)
+    of = {row["method"]: row for row in rows}
+    assert of["base"]["relative_crps"] == 1.0
+    assert of["local, tuned"]["crps"] < of["global"]["crps"]
+    assert of["local, tuned"]["hindsight"] >= 1.0
+    assert {row["n_cal"] for row in rows} == {200}
+    assert "| yacht | linear | 1.000 / " in text
+    assert "- Leave-one-out's choice against the best candidate in hindsight: CRPS" in text
+
+
+def test_sharper(folder, tmp_path):
+    rows, text = run_small(Sharper, folder, tmp_path, bases=["linear", "network with σ", "LightGBM quantiles"])
+    crps = {row["method"]: row["crps"] for row in rows if row["base"] == "linear"}
+    assert list(crps) == [
+        "base", "global", "isotonic", "paper", "+ polish", "+ relevance", "+ adjustment", "+ shrinkage", "default"
+    ]  # fmt: skip
+    assert crps["default"] < 1.01 * crps["paper"] < crps["base"]
+    assert text.count("| yacht | ") == 3
+    assert "**LightGBM quantiles**" in text
+
+
+def test_relevance(folder, tmp_path):
+    rows, text = run_small(Relevance, folder, tmp_path)
+    crps = {row["way"]: row["crps"] for row in rows if row["space"] == "input"}
+    assert list(crps) == ["standard", "forest", "relevance", "metric", "gradients"]
+    assert crps["relevance"] < crps["standard"]
+    assert re.search(r"\| linear +\| +input \| +1\.000 \|", text)
+
+
+def test_metric_stretches_the_column_that_matters():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(500, 3))
+    z = np.sin(2 * x[:, 1]) + 0.1 * rng.normal(size=500)
+    factors = np.diag(metric(x, z))
+    assert factors[1] > 5 * max(factors[0], factors[2])
+
+
+def test_split_is_60_20_20_standardised_and_capped():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(3.0, 2.0, size=(1000, 2)), rng.normal(5.0, 7.0, size=1000)
+    x[:, 1] = 4.0  # a constant column stays finite
+    parts = sets.split(x, y, 1, (None, None, 50))
+    assert [len(part_y) for _, part_y in parts] == [600, 200, 50]
+    assert parts[0][1].mean() == pytest.approx(0.0, abs=1e-12)
+    assert parts[0][1].std() == pytest.approx(1.0)
+    assert not parts[0][0][:, 1].any()
+    assert not np.array_equal(sets.split(x, y, 2, (None, None, 50))[0][1], parts[0][1])
+
+
+def test_measures_by_hand():
+    scores = interval_scores(np.zeros(3), np.ones(3), np.array([0.5, -0.1, 2.0]), 0.9)
+    np.testing.assert_allclose(scores, [1.0, 1 + 20 * 0.1, 1 + 20 * 1.0])
+    covered, regions = np.array([True, False, True, True]), np.array([0, 0, 1, 1])
+    np.testing.assert_array_equal(coverage_by_region(covered, regions), [0.5, 1.0])
+    # one row a region: |1 - 0.9| with probability 0.9, |0 - 0.9| with 0.1
+    assert regional_floor(np.arange(3), 0.9) == pytest.approx(0.9 * 0.1 + 0.1 * 0.9)
+
+
+def test_the_readme_shows_the_committed_results():
+    rows = json.loads((ROOT / "studies" / "results" / "sharper" / "results.json").read_text())["rows"]
+    assert as_readme(rows) in (ROOT / "README.md").read_text()
+    tables = as_markdown(rows).rpartition("\n\n")[0]  # the last line is worded anew
+    assert (ROOT / "studies" / "results" / "sharper" / "table.md").read_text().startswith(tables)
+    assert [check.name for check in judge_promises(rows) if not check.holds] == []
