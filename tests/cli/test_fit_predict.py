@@ -8,8 +8,8 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 import nearcal as nc
-from nearcal.adapters import ColumnsModel
 from nearcal.cli import _rows
+from nearcal.models.adapters import ColumnsModel
 from tests.cli.tables import FORMATS, LEVELS, NORMAL, make_table, read_table, write_table
 
 SPACE = ("h1", "h2")
@@ -56,7 +56,7 @@ def test_predictions_equal_those_of_python(way, suffix, folder, nearcal, tmp_pat
     done = nearcal("predict", model, folder / f"new.{suffix}", "-o", out, "--coverage", 0.8, "--quantiles", "0.1,0.5")
     assert (done.code, done.err) == (0, "")
     cal, new = columns_of(make_table(400, 1)), columns_of(make_table(250, 3))
-    rc = nc.LocalRecalibrator(60, scaling="standard", quantile_rule="predictive", polish=True)
+    rc = nc.LocalRecalibrator(60, scaling="standard", quantile_rule="predictive", corrections=(nc.Polish(),))
     rc.fit(dist(cal), cal["price"], np.column_stack([cal[name] for name in SPACE]))
     expected = rc.recalibrate(dist(new), np.column_stack([new[name] for name in SPACE]))
     lower, upper = expected.interval(0.8)
@@ -96,12 +96,14 @@ def test_methods_that_ask_for_no_space(method, folder, nearcal, tmp_path):
     [
         (("--radius", 0.8, "--smoothing", "uniform"), {"radius": 0.8, "smoothing": "uniform", "scaling": "standard"}),
         (("--k", 30, "--scaling", "whiten"), {"k": 30, "smoothing": "epanechnikov", "scaling": "whiten"}),
-        (("--method", "knn", "--k", 30), {"k": 30, "polish": False}),
+        (("--method", "knn", "--k", 30), {"k": 30, "corrections": ()}),
         (
-            ("--k", 30, "--scaling", "relevance", "--adjustment", "linear", "--shrinkage", "--no-polish"),
-            {"scaling": "relevance", "adjustment": "linear", "shrinkage": True, "polish": False},
+            ("--k", 30, "--scaling", "relevance", "--linear", "--shrinkage", "--no-polish"),
+            {"scaling": "relevance", "corrections": (nc.LocalLinear(), nc.Shrinkage())},
         ),
-        (("--k", 30, "--components", 1), {"components": 1, "adjustment": "none", "shrinkage": False, "polish": True}),
+        (("--k", 30, "--linear", "--shrinkage"), {"corrections": (nc.LocalLinear(), nc.Shrinkage(), nc.Polish())}),
+        (("--k", 30, "--no-linear", "--no-shrinkage"), {"corrections": (nc.Polish(),)}),
+        (("--k", 30, "--components", 1), {"scaling": nc.Scaling("standard", 1), "corrections": (nc.Polish(),)}),
     ],
 )
 def test_settings_are_those_given(options, settings, folder, nearcal, tmp_path):
@@ -140,8 +142,7 @@ def test_what_is_given_is_not_chosen(folder, nearcal, tmp_path):
     options = (
         "--scaling",
         "relevance",
-        "--adjustment",
-        "linear",
+        "--linear",
         "--no-shrinkage",
         "--no-polish",
         "--smoothing",
@@ -152,16 +153,18 @@ def test_what_is_given_is_not_chosen(folder, nearcal, tmp_path):
     loaded = nc.load(model)
     local = [row for row in loaded.tuning.table if row["kind"] == "local"]
     assert {row["scaling"] for row in local} == {"relevance"}
-    assert {row["adjustment"] for row in local} == {"linear"}
+    assert all(row["linear"] for row in local)
     assert {row["smoothing"] for row in local} == {"uniform"}
     assert not any(row["shrinkage"] for row in local)
-    assert loaded.recalibrator.get_params().get("polish") in (None, False)
+    assert loaded.tuning.chosen.kind == "local"
+    assert loaded.recalibrator.corrections == (nc.LocalLinear(),)
 
 
 def test_joined_spaces_are_known_by_their_columns(folder, nearcal, tmp_path):
     cal, new = columns_of(make_table(400, 1)), columns_of(make_table(250, 3))
     adapter = ColumnsModel("normal", {"loc": "mu", "scale": "sigma"}, {"a": ("h1",), "b": ("h2",)}, "price")
-    expected = nc.calibrate(adapter, cal, cal["price"], layer="a + b", k=40, smoothing="uniform", scaling="relevance")
+    local = nc.LocalRecalibrator(k=40, smoothing="uniform", scaling="relevance", quantile_rule="predictive")
+    expected = nc.calibrate(adapter, cal, cal["price"], layer="a + b", recalibrator=local)
     model, out = tmp_path / "model.nearcal", tmp_path / "out.parquet"
     nc.save(expected, model)
     done = nearcal("predict", model, folder / "new.parquet", "-o", out)
@@ -194,7 +197,6 @@ def test_batches_do_not_show(suffix, folder, nearcal, tmp_path, monkeypatch):
 
 def test_a_row_depends_on_itself_alone(folder, nearcal, tmp_path, monkeypatch):
     """Gamma distributions that share a shape, in a batch or in none, have the same moments to the last bit."""
-    # It fails until moments of a row take one way, whether or not the rows beside it share a parameter.
     model, out = tmp_path / "model.nearcal", tmp_path / "out.parquet"
     options = ("--family", "gamma", "--param", "shape=shape", "--param", "mean=mean", "--space", "h*", "--k", 60)
     assert nearcal("fit", folder / "cal.parquet", "-o", model, "--y", "paid", *options).code == 0

@@ -72,7 +72,18 @@ def test_inspect_tells_what_a_file_holds(folder, nearcal, tmp_path):
     assert (found["class"], found["calibration_points"], found["dimensions"]) == ("LocalRecalibrator", 400, 2)
     assert (found["family"], found["parameters"]) == ("normal", {"loc": "mu", "scale": "sigma"})
     assert (found["spaces"], found["response"]) == ({"space": ["h1", "h2"]}, "price")
-    assert found["settings"]["k"] == 50
+    assert found["settings"] == {
+        "k": 50,
+        "radius": None,
+        "smoothing": "epanechnikov",
+        "eps": 0.0,
+        "scaling": "standard",
+        "components": None,
+        "metric": "euclidean",
+        "search": "auto",
+        "quantile_rule": "predictive",
+        "corrections": ["Polish"],
+    }
     assert found["tuning"] is None
     text = nearcal("inspect", model).out
     assert "calibration_points  400\n" in text
@@ -90,25 +101,54 @@ def test_inspect_shows_the_evidence(folder, nearcal, tmp_path):
     assert found[0]["k"] is None  # no recalibration has none
 
 
-def test_inspect_shows_the_evidence_of_what_tuned_itself(nearcal, tmp_path):
-    """A recalibrator by itself, and one given to calibrate."""
+def test_inspect_shows_settings_readably(nearcal, tmp_path):
+    x = np.random.default_rng(0).normal(size=(100, 3))
+    dist, y = nc.Normal(x[:, 0], 1.0), x[:, 1]
+    recalibrators = {
+        "k=20, smoothing=epanechnikov, eps=0.0, scaling=whiten, components=2, metric=euclidean, "
+        "search=auto, quantile_rule=predictive, corrections=[LocalLinear Shrinkage Polish]": (
+            nc.LocalRecalibrator(
+                20,
+                scaling=nc.Scaling("whiten", 2),
+                quantile_rule="predictive",
+                corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+                workers=nc.Workers(threads=1),
+            )
+        ),
+        "radius=2.5, min_neighbors=5, thin=base, smoothing=uniform, eps=0.0, scaling=none, "
+        "metric=manhattan, search=auto, quantile_rule=step, corrections=none": (
+            nc.LocalRecalibrator(radius=nc.Radius(2.5, 5, "base"), smoothing="uniform", metric="manhattan")
+        ),
+        "radius=3.0, min_neighbors=30, thin=nearest, smoothing=epanechnikov, eps=0.0, "
+        "scaling=none, metric=euclidean, search=auto, quantile_rule=step, "
+        "corrections=none": nc.LocalRecalibrator(radius=3.0),
+        "quantile_rule=conservative": nc.GlobalRecalibrator(quantile_rule="conservative"),
+        "none": nc.IsotonicRecalibrator(),
+    }
+    for text, recalibrator in recalibrators.items():
+        nc.save(recalibrator.fit(dist, y, x), tmp_path / "it")
+        lines = nearcal("inspect", tmp_path / "it").out.partition("\nsettings ")[2].splitlines()
+        assert " ".join(" ".join(lines).split()) == text
+        assert max(map(len, lines)) <= 100
+        found = json.loads(nearcal("inspect", tmp_path / "it", "--json").out)["settings"]
+        said = dict(word.split("=") for word in text.split(", ") if "=" in word)
+        assert {name for name, value in found.items() if value is not None} == set(said)
+
+
+def test_inspect_shows_the_evidence_saved_with_a_recalibrator(nearcal, tmp_path):
     table = {name: column.to_numpy() for name, column in zip(*_named(make_table(200, 1)), strict=True)}
     base, space = nc.Normal(table["mu"], table["sigma"]), np.column_stack([table["h1"], table["h2"]])
-    alone = nc.LocalRecalibrator(scaling=SCALING, smoothing="uniform").fit(base, table["price"], space)
-    columns = nc.adapters.ColumnsModel("normal", {"loc": "mu", "scale": "sigma"}, {"both": ("h1", "h2")})
-    given = nc.calibrate(columns, table, table["price"], recalibrator=nc.LocalRecalibrator(scaling=SCALING))
-    assert given.tuning is given.recalibrator.tuning_
-    assert given.reason == f"The recalibrator was given. {given.tuning.reason}"
-    for content, tuning in ((alone, alone.tuning_), (given, given.tuning)):
-        nc.save(content, tmp_path / "it")
-        text = nearcal("inspect", tmp_path / "it").out
-        assert f"\nEvidence: leave-one-out CRPS of the best of every kind\n{tuning.evidence}\n" in text
-        assert text.endswith(f"\n\n{tuning}\n")
-        found = json.loads(nearcal("inspect", tmp_path / "it", "--json").out)
-        assert [row["kind"] for row in found["evidence"]] == tuning.evidence["kind"].tolist()
-        assert len(found["tuning"]) == len(tuning.table)
-        assert found["settings"]["k"] == tuning.chosen.k  # not "auto"
-        assert found["settings"]["shrinkage"] == tuning.chosen.shrinkage
+    tuning = nc.tune(base, table["price"], space, scaling=SCALING, smoothing="uniform", rule="best")
+    nc.save(tuning.recalibrator, tmp_path / "it", tuning=tuning)
+    text = nearcal("inspect", tmp_path / "it").out
+    assert f"\nEvidence: leave-one-out CRPS of the best of every kind\n{tuning.evidence}\n" in text
+    assert text.endswith(f"\n\n{tuning}\n")
+    found = json.loads(nearcal("inspect", tmp_path / "it", "--json").out)
+    assert [row["kind"] for row in found["evidence"]] == tuning.evidence["kind"].tolist()
+    assert len(found["tuning"]) == len(tuning.table)
+    assert found["settings"]["k"] == tuning.chosen.k
+    names = [type(correction).__name__ for correction in (*tuning.chosen.corrections, nc.Polish())]
+    assert found["settings"]["corrections"] == names
 
 
 def test_inspect_takes_files_saved_from_python(nearcal, tmp_path):

@@ -43,7 +43,7 @@ def test_pit_among_few_draws_is_uniform(s):
 
 def test_pit_of_rows_left_to_the_base():
     x = np.array([0.0] * 40)
-    rc = nc.LocalRecalibrator(radius=1.0, thin="base").fit(nc.Normal(x, 1.0), np.linspace(-2, 2, 40), x)
+    rc = nc.LocalRecalibrator(radius=nc.Radius(1.0, thin="base")).fit(nc.Normal(x, 1.0), np.linspace(-2, 2, 40), x)
     out = rc.recalibrate(nc.Normal([0.0, 0.0], 1.0), [0.0, 100.0])
     assert D.pit(out, [0.5, 0.5], rng=1)[1] == pytest.approx(stats.norm.cdf(0.5), rel=1e-12)
 

@@ -7,6 +7,7 @@ import pytest
 
 import nearcal as nc
 from nearcal.models.adapters import ModelAdapter
+from nearcal.space import calibration_space
 
 
 class TwoLayers(ModelAdapter):
@@ -57,15 +58,14 @@ def test_it_tunes_prepares_and_passes_the_inputs_once(data, calibrated):
     assert calibrated.layer in ("hidden", "input + hidden")  # relevance finds the column in both
     assert calibrated.tuning.chosen.space == calibrated.layer
     assert calibrated.reason == calibrated.tuning.reason
-    chosen, used = calibrated.tuning.chosen, calibrated.recalibrator
-    for setting in ("k", "smoothing", "scaling", "components", "adjustment", "shrinkage"):
-        assert getattr(used, setting) == getattr(chosen, setting)
+    assert calibrated.recalibrator is calibrated.tuning.recalibrator
+    assert calibrated.recalibrator.n_cal_ == 1200
 
 
 def test_predictions_are_those_of_the_parts(data, calibrated):
     new = data[0][:20] + 0.01
     base = calibrated.base(new)
-    local = calibrated.tuning.recalibrator(quantile_rule="predictive", polish=True)
+    local = nc.LocalRecalibrator(**calibrated.recalibrator.get_params())
     model = calibrated.model
     cal, where = calibrated.represent(data[0]), calibrated.represent(new)
     expected = local.fit(model.distribution(data[0]), data[1], cal).recalibrate(base, where)
@@ -87,15 +87,15 @@ def test_it_helps(data, calibrated):
 
 def test_a_given_recalibrator_leaves_nothing_to_tune(data):
     recalibrator = nc.LocalRecalibrator(
-        k=30, smoothing="uniform", scaling="whiten", components=1, quantile_rule="interpolated"
+        k=30, smoothing="uniform", scaling=nc.Scaling("whiten", 1), quantile_rule="interpolated"
     )
     given = nc.calibrate(TwoLayers(), *data, layer="input", recalibrator=recalibrator)
     assert given.tuning is None
     assert given.reason == "The recalibrator was given."
     assert given.model.passes == [("input",)]
     assert given.layer == "input"
-    assert repr(given.recalibrator) == repr(recalibrator)
-    assert given.predict(data[0][:3]).quantile_rule == "interpolated"
+    assert given.recalibrator.get_params() == recalibrator.get_params()
+    assert given.predict(data[0][:3]).has_density  # not so by steps
 
 
 def test_what_is_given_narrows_the_choice(data):
@@ -105,10 +105,10 @@ def test_what_is_given_narrows_the_choice(data):
         layer=["input"],
         tuning={
             "k": (20, 60),
-            "smoothings": "biweight",
-            "scalings": "none",
+            "smoothing": "biweight",
+            "scaling": "none",
             "components": (None, 1),
-            "adjustments": "none",
+            "linear": False,
             "shrinkage": False,
         },
     )
@@ -185,7 +185,7 @@ ERRORS = {
     "what belongs to workers": ({"tuning": {"threads": 1}}, r"options of nearcal\.tune, k, .*rule, got {'threads': 1}"),
     "no mapping": ({"tuning": 30}, r"tuning must be a mapping of options of nearcal\.tune"),
     "both": ({"tuning": {}, "recalibrator": nc.IsotonicRecalibrator()}, "give tuning or recalibrator, got both"),
-    "workers": ({"workers": 4}, r"workers must be a nearcal\.Workers.* got 4"),
+    "workers": ({"workers": 4}, r"workers must be nearcal\.Workers\(.* got 4"),
     "an option of the choice": (
         {"k": 30},
         r"options of the choice go into tuning={'k': \.\.\.}, or give recalibrator=nc\.LocalRecalibrator\(k=\.\.\.\)",
@@ -195,6 +195,10 @@ ERRORS = {
         r"nc\.LocalRecalibrator\(smoothing=\.\.\.\)",
     ),
     "an option of workers": ({"threads": 2}, r"give workers=nc\.Workers\(threads=\.\.\.\), got threads=2"),
+    "an option of both": (
+        {"quantile_rule": "step"},
+        r"tuning={'quantile_rule': \.\.\.}, or give recalibrator=nc\.LocalRecalibrator\(quantile_rule=\.\.\.\)",
+    ),
     "an option of nobody": ({"heads": "point"}, "got heads with a TwoLayers"),
 }
 
@@ -219,8 +223,15 @@ class _Fixed(TwoLayers):
 def test_what_tuning_chooses_is_read_by_the_predictive_rule_and_polished(data):
     tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30})
     assert tuned.tuning.chosen.kind == "local"
-    assert tuned.recalibrator.polish
-    assert tuned.predict(data[0][:3]).quantile_rule == "predictive"
+    assert tuned.recalibrator.corrections[-1] == nc.Polish()
+    assert tuned.recalibrator.quantile_rule == "predictive"
+
+
+def test_the_rule_can_be_given(data):
+    tuning = {"k": 30, "quantile_rule": "step", "linear": False, "shrinkage": False}
+    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning=tuning)
+    assert tuned.tuning.chosen.kind == "local"
+    assert (tuned.recalibrator.quantile_rule, tuned.recalibrator.corrections) == ("step", ())
 
 
 def test_workers_are_handed_on(data):
@@ -228,7 +239,30 @@ def test_workers_are_handed_on(data):
     workers = nc.Workers(threads=1, memory=2**24, progress=lambda done, total: told.append((done, total)))
     tuned = nc.calibrate(TwoLayers(), *data, tuning={"k": 30}, workers=workers)
     assert told[-1][0] == told[-1][1]
-    assert (tuned.recalibrator.threads, tuned.recalibrator.memory) == (1, 2**24)
+    assert tuned.recalibrator.workers == nc.Workers(threads=1, memory=2**24)
+
+
+def test_a_given_recalibrator_has_workers_of_its_own(data):
+    told = []
+    workers = nc.Workers(threads=1, progress=lambda done, total: told.append(done))
+    given = nc.calibrate(TwoLayers(), *data, recalibrator=nc.LocalRecalibrator(k=30), workers=workers)
+    assert given.recalibrator.workers is None
+    assert told == []
+
+
+def test_nothing_is_built_again_once_it_is_chosen(data, monkeypatch):
+    learnt, indexes = [], []
+    learn, build = nc.Scaling.learn, calibration_space.build_index
+    monkeypatch.setattr(nc.Scaling, "learn", lambda self, *given: learnt.append(self.name) or learn(self, *given))
+    monkeypatch.setattr(calibration_space, "build_index", lambda *given: indexes.append(build(*given)) or indexes[-1])
+    tuning = {"k": (30, 60), "scaling": ("standard", "relevance")}
+    tuned = nc.calibrate(TwoLayers(), *data, layer=["input", "input + hidden"], tuning=tuning)
+    assert tuned.tuning.chosen.kind == "local"
+    # the views of the choice among others: five of relevance and one more to predict by, one of standard scaling
+    is_relevance = tuned.tuning.chosen.scaling == "relevance"
+    assert (learnt.count("standard"), learnt.count("relevance")) == (2, 10 + is_relevance)
+    assert len(indexes) == 12 + is_relevance
+    assert any(tuned.recalibrator.index_ is index for index in indexes)
 
 
 def test_a_given_recalibrator_stays_as_it_was(data):
@@ -242,7 +276,7 @@ def test_a_given_recalibrator_stays_as_it_was(data):
 
 
 def test_layers_can_be_joined(data):
-    local = nc.LocalRecalibrator(k=30, smoothing="uniform", quantile_rule="predictive", polish=True)
+    local = nc.LocalRecalibrator(k=30, smoothing="uniform", quantile_rule="predictive", corrections=(nc.Polish(),))
     joined = nc.calibrate(TwoLayers(), *data, layer="input + hidden", recalibrator=local)
     new = data[0][:5]
     np.testing.assert_array_equal(joined.represent(new), np.column_stack([new, np.tanh(new[:, 1])]))
@@ -257,9 +291,10 @@ def test_all_layers_are_tried_alone_and_joined(calibrated):
     assert set(calibrated.tuning.table["space"]) == {"", "input", "hidden", "input + hidden"}
 
 
-def test_adjustment_and_shrinkage_can_be_given(data):
-    tuning = {"k": (50, 100), "adjustments": "linear", "shrinkage": False}
+def test_corrections_can_be_given(data):
+    tuning = {"k": (50, 100), "linear": True, "shrinkage": False}
     given = nc.calibrate(TwoLayers(), data[0][:200], data[1][:200], layer="input", tuning=tuning)
     local = given.tuning.table["kind"] == "local"
-    assert set(given.tuning.table["adjustment"][local]) == {"linear"}
+    assert local.sum() > 0
+    assert given.tuning.table["linear"][local].all()
     assert not given.tuning.table["shrinkage"].any()

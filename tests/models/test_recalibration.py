@@ -15,7 +15,11 @@ RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, size=(600, 2))
 Y = RNG.normal(X[:, 0], np.exp(1.5 * X[:, 1]))
 NEW = RNG.uniform(-1, 1, size=(20, 2))
-GIVEN = {"recalibrator": nc.LocalRecalibrator(k=40, smoothing="biweight", quantile_rule="predictive", polish=True)}
+GIVEN = {
+    "recalibrator": nc.LocalRecalibrator(
+        k=40, smoothing="biweight", quantile_rule="predictive", corrections=(nc.Polish(),)
+    )
+}
 
 
 def network(outputs=1, dropout=0.0):

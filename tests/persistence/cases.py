@@ -1,20 +1,25 @@
-"""What the tests of saving share: every kind of recalibrator, fitted, and all its answers as bytes."""
+"""What the tests of saving share: every kind of recalibrator and model, fitted, and all its answers as bytes."""
 
 from unittest.mock import patch
 
 import numpy as np
+from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
-from nearcal.neighbors import _exact
+from nearcal.space import _exact
 
 N, M = 700, 9
 
 
-def _fit(recalibrator, d=3, n=N):
+def calibration_set(d=3, n=N):
     rng = np.random.default_rng(d)
     space, scale = rng.normal(size=(n, d)) * np.arange(1, d + 1) + 5.0, rng.uniform(0.5, 2.0, size=n)
     y = rng.normal(space[:, 0], 2 * scale)
-    return recalibrator.fit(nc.Normal(space[:, 0], scale), y, space)
+    return nc.Normal(space[:, 0], scale), y, space
+
+
+def _fit(recalibrator, d=3, n=N):
+    return recalibrator.fit(*calibration_set(d, n))
 
 
 def local(d=3, n=N, **options):
@@ -40,29 +45,42 @@ CASES = {
     "manhattan": local(3, k=50, metric="manhattan"),
     "cosine": local(3, k=50, metric="cosine"),
     "faiss": local(8, k=50, search="faiss"),
-    "principal components": local(7, k=50, scaling="standard", components=3),
-    "polished": local(3, k=50, polish=True, quantile_rule="predictive"),
-    "polished, radius": local(2, radius=3.0, polish=True, quantile_rule="interpolated"),
+    "principal components": local(7, k=50, scaling=nc.Scaling("standard", 3)),
+    "polished": local(3, k=50, corrections=(nc.Polish(),), quantile_rule="predictive"),
+    "polished, radius": local(2, radius=3.0, corrections=(nc.Polish(),), quantile_rule="interpolated"),
     "standard scaling": local(3, k=50, scaling="standard"),
     "whitening": local(7, k=50, scaling="whiten"),
     "relevance": local(5, k=50, scaling="relevance"),
-    "adjusted": local(3, k=50, adjustment="linear"),
-    "adjusted, few dimensions, polished": local(
-        7, k=30, adjustment="linear", scaling="relevance", polish=True, quantile_rule="predictive"
+    "local-linear": local(3, k=50, corrections=(nc.LocalLinear(),)),
+    "local-linear, few dimensions, polished": local(
+        7, k=30, scaling="relevance", corrections=(nc.LocalLinear(), nc.Polish()), quantile_rule="predictive"
     ),
-    "shrunk": local(3, k=20, shrinkage=True),
-    "tuned": local(3, 120),
-    "tuned to nothing": lambda: nc.LocalRecalibrator().fit(
-        nc.Normal(np.zeros(200), 1.0),
-        np.random.default_rng(0).normal(size=200),
-        np.random.default_rng(1).normal(size=(200, 3)),
+    "local-linear, too few neighbours": local(3, k=5, corrections=(nc.LocalLinear(),)),
+    "shrunk": local(3, k=20, corrections=(nc.Shrinkage(),)),
+    "all corrections": local(
+        3, k=50, corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()], quantile_rule="predictive"
     ),
-    "radius, thin rows": local(3, radius=0.5, min_neighbors=20, thin="base"),
+    "tuned": lambda: nc.tune(*calibration_set(3, 120), k=20, rule="best").recalibrator,
+    "tuned to nothing": lambda: (
+        nc.tune(
+            nc.Normal(np.zeros(200), 1.0),
+            np.random.default_rng(0).normal(size=200),
+            np.random.default_rng(1).normal(size=(200, 3)),
+        ).recalibrator
+    ),
+    "radius, thin rows": local(3, radius=nc.Radius(0.5, 20, "base")),
     "all options": local(
-        2, k=np.int64(40), smoothing="gaussian", eps=0.1, quantile_rule="interpolated", memory=2**25, threads=1
+        2,
+        k=np.int64(40),
+        smoothing="gaussian",
+        eps=0.1,
+        quantile_rule="interpolated",
+        workers=nc.Workers(threads=1, memory=2**25),
     ),
     "KNNRegressor": lambda: _fit(nc.KNNRegressor(k=30)),
-    "GlobalRecalibrator": lambda: _fit(nc.GlobalRecalibrator(quantile_rule="conservative")),
+    "GlobalRecalibrator": lambda: _fit(nc.GlobalRecalibrator()),
+    "GlobalRecalibrator, conservative": lambda: _fit(nc.GlobalRecalibrator(quantile_rule="conservative")),
+    "GlobalRecalibrator, predictive": lambda: _fit(nc.GlobalRecalibrator(quantile_rule="predictive")),
     "IdentityRecalibrator": lambda: _fit(nc.IdentityRecalibrator()),
     "IsotonicRecalibrator": lambda: _fit(nc.IsotonicRecalibrator()),
     "VarianceScaling": lambda: _fit(nc.VarianceScaling()),
@@ -72,15 +90,36 @@ CASES = {
 }
 
 
+def _columns():
+    """A model of columns, tuned, whose spread depends on a column."""
+    rng = np.random.default_rng(0)
+    table = {"mu": rng.normal(size=200), "x": rng.uniform(-2, 2, size=200)}
+    model = nc.adapters.ColumnsModel("normal", {"loc": "mu", "scale": 1.0}, {"inputs": ("x",)}, "price")
+    y = rng.normal(table["mu"], np.exp(table["x"]))
+    return nc.calibrate(model, table, y, tuning={"scaling": "standard", "k": 20, "rule": "best"})
+
+
+def _line():
+    """What was learnt from the errors of a line."""
+    _, y, space = calibration_set()
+    line = LinearRegression().fit(space[:300], y[:300])
+    return nc.calibrate(line, space[300:], y[300:], recalibrator=nc.LocalRecalibrator(k=50)).recalibration
+
+
+MODELS = {"CalibratedModel": _columns, "Recalibration": _line}
+
+
 def answers(recalibrator, d=3):
     """Return all a recalibrator says about a few new rows, bit for bit."""
     d = getattr(recalibrator, "n_features_in_", d)
     rng = np.random.default_rng(5)
     space = rng.normal(size=(M, d)) * np.arange(1, d + 1) + 5.0
     out = recalibrator.recalibrate(nc.Normal(space[:, 0], rng.uniform(0.5, 2.0, size=M)), space)
-    said = [out.mean(), out.var(), out.ppf([0.01, 0.3, 0.5, 0.9]), out.cdf(5.0), out.logpdf(5.0), out.z(5.0)]
-    said += [*out.interval(0.9), out.sample(4, rng=1)]
-    if isinstance(out, nc.Recalibrated):
-        said += [out.effective_size, out.radius, *out.neighbors(slice(0, 3)), *out.weighted_sample(slice(0, 3))]
-        said += out.reliability(0.1).columns.values()
+    said = [out.mean(), out.var(), out.ppf([0.01, 0.3, 0.5, 0.9]), out.cdf(5.0), out.sf(5.0), out.z(5.0)]
+    said += [*out.interval(0.9), out.sample(4, rng=1), out.effective_size, out.radius]
+    said += out.reliability(0.1).columns.values()
+    if out.has_density:
+        said.append(out.logpdf(5.0))
+    if isinstance(recalibrator, nc.LocalRecalibrator):
+        said += [*out.neighbors(slice(0, 3)), *out.weighted_sample(slice(0, 3))]
     return b"".join(np.asarray(value).tobytes() for value in said)

@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearcal as nc
+from nearcal._saved import savable_classes
 from nearcal.persistence import read
-from nearcal.persistence._encoding import Decoder, Encoder
-from tests.persistence.cases import CASES, answers, local
+from nearcal.persistence._encoding import Decoder, Encoder, import_savable
+from tests.persistence.cases import CASES, MODELS, answers, local
 
 IN_A_NEW_PROCESS = """
 import hashlib, sys, nearcal as nc
@@ -43,6 +44,28 @@ def test_results_are_the_same_to_the_last_bit(name, fitted, tmp_path):
     nc.save(loaded, tmp_path / "again.nearcal")
     assert (tmp_path / "again.nearcal").read_bytes() == (tmp_path / "it.nearcal").read_bytes()
     assert answers(copy.deepcopy(loaded)) == answers(pickle.loads(pickle.dumps(loaded))) == answers(loaded)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_come_back_with_all_they_know(name, tmp_path):
+    model = MODELS[name]()
+    nc.save(model, tmp_path / "it")
+    loaded = nc.load(tmp_path / "it")
+    assert type(loaded) is type(model)
+    assert repr(loaded) == repr(model)
+    assert answers(loaded.recalibrator) == answers(model.recalibrator)
+    assert str(loaded.tuning) == str(model.tuning)
+    nc.save(loaded, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "it").read_bytes()
+
+
+def test_every_savable_class_stands_in_a_case(fitted):
+    import_savable()
+    encoder = Encoder()
+    for value in [*fitted.values(), *(make() for make in MODELS.values())]:
+        encoder.encode(value, "it")
+    ours = {name for name, cls in savable_classes().items() if cls.__module__.startswith("nearcal.")}
+    assert {item["class"] for item in encoder.objects} == ours
 
 
 def test_every_load_gives_the_same_inverted_file(fitted, tmp_path):
@@ -71,8 +94,8 @@ def test_parameters_changed_after_the_fit_are_saved_as_they_are(tmp_path):
 
 
 def test_functions_and_generators_come_back_as_defaults(tmp_path):
-    nc.save(local(1, k=5, progress=print)(), tmp_path / "local")
-    assert nc.load(tmp_path / "local").progress is False
+    nc.save(local(1, k=5, workers=nc.Workers(threads=2, progress=print))(), tmp_path / "local")
+    assert nc.load(tmp_path / "local").workers == nc.Workers(threads=2)
     network = CASES["QuantileNetRecalibrator"]().set_params(rng=np.random.default_rng(1))
     nc.save(network, tmp_path / "network")
     assert nc.load(tmp_path / "network").rng is None
@@ -97,12 +120,14 @@ def test_what_tune_returns_can_be_kept_with_what_it_chose(tmp_path):
     x = rng.uniform(1, 3, size=(300, 1))
     y, dist = rng.normal(x[:, 0], x[:, 0]), nc.Normal(x[:, 0], 1.0)
     tuning = nc.tune(dist, y, {"input": x})
-    nc.save(tuning.recalibrator().fit(dist, y, x), tmp_path / "it", tuning=tuning)
+    nc.save(tuning.recalibrator, tmp_path / "it", tuning=tuning)
     found = read(tmp_path / "it")
     assert type(found.tuning) is nc.Tuning
     assert found.tuning.chosen == tuning.chosen
     assert str(found.tuning) == str(tuning)
-    assert repr(found.content) == repr(tuning.recalibrator())
+    assert str(found.tuning.evidence) == str(tuning.evidence)
+    assert repr(found.content) == repr(tuning.recalibrator)
+    assert found.tuning.recalibrator is found.content  # held twice, saved once
 
 
 def test_an_object_held_twice_is_saved_once():

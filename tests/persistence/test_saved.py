@@ -55,10 +55,11 @@ def test_nothing_is_taken_over_unchecked():
 def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
-        BlockedBrute CalibratedModel Calibration CalibrationPoints Candidate ColumnsModel ConformalRecalibrator
+        BlockedBrute CalibratedModel CalibrationScores Candidate ColumnsModel ConformalRecalibrator Curve EqualSteps
         FaissIndex GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor LeafBoxes
-        LinearAdjustment LocalRecalibrator PointHead Polish QuantileNetRecalibrator QuantileNetwork Recalibration
-        ScoreMap Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling
+        LearntLinear LearntPolish LearntShrinkage LocalLinear LocalRecalibrator OwnIsolation PointHead Polish
+        QuantileNetRecalibrator QuantileNetwork Radius Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser
+        Table Tuning VarianceScaling Workers
     """
     expected = names.split()
     assert (

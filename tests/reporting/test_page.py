@@ -119,7 +119,7 @@ def test_the_choice_is_shown_where_it_is_known(local):
     heading = "How recalibration was chosen"
     assert re.search(rf"<section [^>]* hidden>\n<h2[^>]*>{heading}", report.html)
     hostile = HOSTILE["feature"]
-    tuning = nc.tune(dist[:300], y[:300], {hostile: space[:300]}, k=[20, 50], scalings=("standard", "relevance"))
+    tuning = nc.tune(dist[:300], y[:300], {hostile: space[:300]}, k=[20, 50], scaling=("standard", "relevance"))
     page = nc.report({"base": dist, "local": out}, y, tuning=tuning).html
     assert not re.search(rf"<section [^>]* hidden>\n<h2[^>]*>{heading}", page)
     assert [tag for tag, _ in Elements(page).elements].count("script") == 2

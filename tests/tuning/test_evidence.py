@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.tuning._evidence import collect_evidence
+from nearcal.tuning.choice import Comparison
+from nearcal.tuning.evidence import explain
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def belongs(row, kind):
     """Tell by the words of a row of the table whether it is of a kind; a twin of what is tested."""
     steps = {
         "relevance": row["scaling"] == "relevance",
-        "adjustment": row["adjustment"] == "linear",
+        "local-linear": row["linear"],
         "shrinkage": row["shrinkage"],
     }
     if kind == "local, plain":
@@ -36,7 +37,7 @@ def test_every_kind_has_its_best(tuning):
         "global recalibration",
         "local, plain",
         "local, with relevance",
-        "local, with adjustment",
+        "local, with local-linear",
         "local, with shrinkage",
     ]
     for row in evidence:
@@ -54,13 +55,30 @@ def test_the_best_is_named_as_the_choice_is(tuning):
     assert str(tuning.chosen) in named
 
 
-def test_what_was_not_tried_is_left_out(tuning):
+def test_what_was_not_tried_is_left_out():
     rng = np.random.default_rng(0)
     plain = nc.tune(
-        nc.Normal(np.zeros(50), 1.0), rng.normal(size=50), rng.normal(size=50), adjustments="none", shrinkage=False
+        nc.Normal(np.zeros(50), 1.0), rng.normal(size=50), rng.normal(size=50), linear=False, shrinkage=False
     )
     assert plain.evidence["kind"].tolist() == ["no recalibration", "global recalibration", "local, plain"]
-    older = nc.Table(
-        {name: values for name, values in plain.table.columns.items() if name not in ("adjustment", "shrinkage")}
+
+
+def test_it_prints_the_ten_best_and_the_reason(tuning):
+    lines = str(tuning).splitlines()
+    assert len(lines) == 13
+    assert lines[0] == f"Tuning: the best 10 of {len(tuning.table)} candidates"
+    assert lines[-1] == tuning.reason
+    assert repr(tuning) == str(tuning)
+    assert str(tuning.chosen) in tuning.reason
+
+
+def test_the_reason_tells_the_best_from_the_simplest():
+    candidates = [nc.Candidate("none"), nc.Candidate("local", "input", "none", None, 20, "uniform")]
+    comparison = Comparison(np.array([0.5, 0.25]), np.ones(2), np.array([0.25, 0.0]), np.array([0.5, 0.0]))
+    assert explain(candidates, comparison, 1, 2) == (
+        f"Chose {candidates[1]}: the best of 2 candidates, leave-one-out CRPS 0.25 against 0.5 without recalibration."
     )
-    assert str(collect_evidence(older)) == str(plain.evidence)
+    assert explain(candidates, comparison, 0, 2) == (
+        f"Chose no recalibration: the simplest of the 2 candidates as good as the best within its error "
+        f"({candidates[1]}, CRPS 0.25); leave-one-out CRPS 0.5."
+    )

@@ -1,13 +1,13 @@
-"""Tuning: what it chooses on problems of known truth, the rules on made-up scores, the table, edges and errors."""
+"""Tuning: what it chooses on problems of known truth, what it returns and builds, the table, options and errors."""
 
 import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.scaling import learn_scaling
-from nearcal.tuning._choice import Comparison, choose
+from nearcal.space import calibration_space, search
+from nearcal.tuning.tune import Menu
 
-PLAIN = {"adjustments": "none", "shrinkage": False}
+PLAIN = {"linear": False, "shrinkage": False}
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def problem():
 
 def test_the_informative_space_is_found(problem):
     dist, y, spaces = problem
-    tuning = nc.tune(dist, y, spaces, scalings="none", rule="best")
+    tuning = nc.tune(dist, y, spaces, scaling="none", rule="best")
     assert tuning.chosen.kind == "local"
     assert tuning.chosen.space == "right"
     others = tuning.table["crps"][tuning.table["space"] != "right"]
@@ -32,15 +32,18 @@ def test_the_table_holds_what_refitting_gives(problem):
     dist, y, spaces = problem
     few = slice(0, 40)
     space = spaces["both"][few]
-    table = nc.tune(dist[few], y[few], space, k=[5, 20], smoothings="triangular", scalings="none", **PLAIN).table
+    table = nc.tune(dist[few], y[few], space, k=[5, 20], smoothing="triangular", scaling="none", **PLAIN).table
     assert len(table) == 4
     for row in table:
         scores = []
         for i in range(40):
             others = np.arange(40) != i
-            settings = {"k": int(row["k"]), "smoothing": "triangular", "scaling": "none"} if row["space"] else {}
-            candidate = nc.Candidate(row["kind"], **settings)
-            fitted = candidate.recalibrator().fit(dist[few][others], y[few][others], space[others])
+            recalibrator = {
+                "none": nc.IdentityRecalibrator(),
+                "global": nc.GlobalRecalibrator(),
+                "local": nc.LocalRecalibrator(int(np.nan_to_num(row["k"])), smoothing="triangular"),
+            }[row["kind"]]
+            fitted = recalibrator.fit(dist[few][others], y[few][others], space[others])
             scores.append(nc.scores.crps(fitted.recalibrate(dist[i], space[[i]]), y[[i]])[0])
         assert row["crps"] == pytest.approx(np.mean(scores), rel=1e-10)
         assert row["std_error"] == pytest.approx(np.std(scores, ddof=1) / np.sqrt(40), rel=1e-10)
@@ -52,52 +55,25 @@ def test_a_perfect_model_is_left_alone():
     tuning = nc.tune(nc.Normal(x[:, 0], 1.0), rng.normal(x[:, 0], 1.0), x)
     assert tuning.chosen == nc.Candidate("none")
     assert "no recalibration" in tuning.reason
+    assert isinstance(tuning.recalibrator, nc.IdentityRecalibrator)
+    assert tuning.recalibrator.n_cal_ == 800
     base = nc.Normal([3.0], 1.0)
-    fitted = tuning.recalibrator().fit(nc.Normal(x[:, 0], 1.0), x[:, 0], x)
-    assert fitted.recalibrate(base, [[0.0, 0.0, 0.0]]) is base
+    out = tuning.recalibrator.recalibrate(base, [[0.0, 0.0, 0.0]])
+    for statistic in (lambda d: d.ppf([0.1, 0.9]), lambda d: d.logpdf(1.0), lambda d: d.z(1.0), lambda d: d.std()):
+        np.testing.assert_array_equal(statistic(out), statistic(base))
 
 
 def test_a_model_wrong_everywhere_alike_is_mended_globally():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(800, 3))
-    tuning = nc.tune(nc.Normal(x[:, 0] + 1, 3.0), rng.normal(x[:, 0], 1.0), x)
-    assert tuning.chosen == nc.Candidate("global")
-    assert isinstance(tuning.recalibrator(quantile_rule="interpolated"), nc.GlobalRecalibrator)
-
-
-LOCAL = [nc.Candidate("local", space, "none", None, k, "uniform") for k in (100, 10) for space in ("a", "b")]
-CANDIDATES = [nc.Candidate("none"), nc.Candidate("global"), *LOCAL]
-
-
-@pytest.mark.parametrize(
-    ("difference", "expected"),
-    [
-        ([9, 9, 9, 9, 0, 9], ("local", 10, "a")),  # alone
-        ([9, 9, 0.9, 0.8, 0, 9], ("local", 10, "a")),  # among local ones the best
-        ([9, 1.0, 0.1, 0.1, 0, 9], ("global", None, None)),
-        ([0.9, 0.1, 0.1, 0.1, 0, 9], ("none", None, None)),
-        ([1.1, 1.1, 1.1, 1.1, 0, 1.1], ("local", 10, "a")),
-        ([np.inf, 9, 9, 9, 0, 0], ("local", 10, "a")),
-    ],
-)
-def test_one_standard_error_towards_the_simpler(difference, expected):
-    difference = np.array(difference, dtype=float)
-    error = np.where(np.isfinite(difference), 1.0, np.nan) * (difference > 0)
-    comparison = Comparison(5 + difference, np.ones(6), difference, error)
-    chosen = CANDIDATES[choose(CANDIDATES, comparison, "one-standard-error")[0]]
-    assert (chosen.kind, chosen.k, chosen.space) == expected
-    assert CANDIDATES[choose(CANDIDATES, comparison, "best")[0]] == LOCAL[2]
-
-
-def test_differences_are_paired():
-    rng = np.random.default_rng(0)
-    shared = 100 * rng.normal(size=50)
-    scores = np.stack([shared + 1 + rng.normal(size=50), shared])
-    comparison = Comparison.of(scores)
-    assert comparison.best == 1
-    assert comparison.std_error[0] > 10
-    assert comparison.difference_std_error[0] == pytest.approx(np.std(scores[0] - shared, ddof=1) / np.sqrt(50))
-    assert comparison.difference_std_error[1] == 0
+    dist, y = nc.Normal(x[:, 0] + 1, 3.0), rng.normal(x[:, 0], 1.0)
+    for rule in ("predictive", "step"):
+        tuning = nc.tune(dist, y, x, k=(50, 200), quantile_rule=rule)
+        assert tuning.chosen == nc.Candidate("global")
+        assert repr(tuning.recalibrator) == repr(nc.GlobalRecalibrator(quantile_rule=rule))
+        by_hand = nc.GlobalRecalibrator(quantile_rule=rule).fit(dist, y)
+        p = [0.01, 0.5, 0.9]
+        np.testing.assert_array_equal(tuning.recalibrator.recalibrate(dist).ppf(p), by_hand.recalibrate(dist).ppf(p))
 
 
 def test_a_base_without_a_mean_has_an_infinite_score_and_is_never_chosen():
@@ -115,13 +91,13 @@ def test_neighbourhoods_larger_than_the_set_are_left_out():
     table = nc.tune(dist, y, x, k=(3, 11, 12, 500)).table
     assert set(table["k"][~np.isnan(table["k"])]) == {3.0, 11.0}
     assert nc.tune(dist[:9], y[:9], x[:9]).table["kind"].tolist() == ["none", "global"]  # the usual k begin at 10
-    assert len(nc.tune(dist[:2], y[:2], x[:2], k=1, scalings="none", **PLAIN).table) == 4
+    assert len(nc.tune(dist[:2], y[:2], x[:2], k=1, scaling="none", **PLAIN).table) == 4
 
 
 def test_components_are_offered_where_a_space_is_wider(problem):
     dist, y, spaces = problem
     wide = {"wide": np.hstack([spaces["both"], 0.1 * np.random.default_rng(0).normal(size=(1500, 8))]), **spaces}
-    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2, 20), **PLAIN).table
+    table = nc.tune(dist, y, wide, k=50, smoothing="uniform", scaling="none", components=(None, 2, 20), **PLAIN).table
     offered = {(row["space"], row["components"]) for row in table if row["components"] == row["components"]}
     assert offered == {("wide", 2.0)}
 
@@ -130,7 +106,7 @@ def test_the_first_components_of_a_space_with_two_wide_directions_do_as_well_as_
     dist, y, spaces = problem
     noise = 0.01 * np.random.default_rng(0).normal(size=(1500, 8))
     wide = {"two": spaces["both"], "ten": np.hstack([spaces["both"], noise])}
-    table = nc.tune(dist, y, wide, k=50, smoothings="uniform", scalings="none", components=(None, 2), **PLAIN).table
+    table = nc.tune(dist, y, wide, k=50, smoothing="uniform", scaling="none", components=(None, 2), **PLAIN).table
     two, _, reduced = table["crps"][2:]
     assert reduced == pytest.approx(two, rel=1e-3)
 
@@ -139,42 +115,52 @@ def test_whitening_is_left_out_where_it_is_impossible_or_standard_scaling():
     rng = np.random.default_rng(0)
     spaces = {"line": rng.normal(size=30), "dead": np.full((30, 4), 0.1), "plane": rng.normal(size=(30, 2))}
     dist, y = nc.Normal(np.zeros(30), 1.0), rng.normal(size=30)
-    table = nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings=("standard", "whiten"), **PLAIN).table
+    table = nc.tune(dist, y, spaces, k=5, smoothing="uniform", scaling=("standard", "whiten"), **PLAIN).table
     tried = list(zip(table["space"].tolist(), table["scaling"].tolist(), strict=True))[2:]
     assert tried == [("line", "standard"), ("dead", "standard"), ("plane", "standard"), ("plane", "whiten")]
-    assert len(nc.tune(dist, y, spaces, k=5, smoothings="uniform", scalings="whiten", **PLAIN).table) == 4
-
-
-def test_it_prints_the_ten_best_and_the_reason(problem):
-    dist, y, spaces = problem
-    tuning = nc.tune(dist, y, spaces)
-    lines = str(tuning).splitlines()
-    assert len(lines) == 13
-    assert lines[-1] == tuning.reason
-    assert repr(tuning) == str(tuning)
-    assert str(tuning.chosen) in tuning.reason
+    assert len(nc.tune(dist, y, spaces, k=5, smoothing="uniform", scaling="whiten", **PLAIN).table) == 4
 
 
 def test_progress(problem, capsys):
     pytest.importorskip("rich")
     dist, y, spaces = problem
     calls = []
-    nc.tune(dist, y, spaces["both"], k=10, progress=lambda done, total: calls.append((done, total)))
+    workers = nc.Workers(progress=lambda done, total: calls.append((done, total)))
+    tuning = nc.tune(dist, y, spaces["both"], k=10, workers=workers)
     assert calls[-1] == (1500, 1500)
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
-    nc.tune(dist, y, spaces["both"], k=10, progress=True)
+    calls.clear()
+    tuning.recalibrator.recalibrate(dist[:5], spaces["both"][:5]).mean()
+    assert not calls  # what was chosen is not followed any more
+    nc.tune(dist, y, spaces["both"], k=10, workers=nc.Workers(progress=True))
     assert "tuning" in capsys.readouterr().out
 
 
 ERRORS = {
     "k": ({"k": 0}, "k must be a whole number >= 1, got 0"),
     "k of several": ({"k": (10, 2.5)}, "k must be a whole number >= 1, got 2.5"),
-    "no k": ({"k": ()}, "k must hold at least one option"),
-    "smoothing": ({"smoothings": "box"}, "smoothings must be one of .*, got 'box'"),
-    "scaling": ({"scalings": ("none", "minmax")}, "scalings must be one of .*, got 'minmax'"),
+    "k in words": ({"k": "many"}, "k must be a whole number >= 1, got 'many'"),
+    "no k": ({"k": ()}, "k must hold at least one option, got none"),
+    "no smoothing": ({"smoothing": []}, "smoothing must hold at least one option, got none"),
+    "k of nobody": (
+        {"k": [5, 5000]},
+        "k must be below the number of calibration points, 5, to leave one out, got 5 at least",
+    ),
+    "smoothing": ({"smoothing": "box"}, "smoothing must be one of 'epanechnikov', .*, got 'box'"),
+    "scaling": ({"scaling": ("none", "minmax")}, "scaling must be one of 'none', .*, got 'minmax'"),
+    "auto among others": ({"scaling": ("none", "auto")}, "scaling must be one of 'none', .*, got 'auto'"),
     "components": ({"components": (None, 0)}, "components must be a whole number >= 1, got 0"),
+    "linear": ({"linear": "yes"}, "linear must be one of False, True, got 'yes'"),
+    "shrinkage": ({"shrinkage": (True, None)}, "shrinkage must be one of False, True, got None"),
+    "polish": ({"polish": "yes"}, "polish must be True, False or \"auto\", got 'yes'"),
+    "polish of several": ({"polish": (True, False)}, r"polish must be True, False or \"auto\", got \(True, False\)"),
+    "polish of steps": (
+        {"polish": True, "quantile_rule": "step"},
+        r"polish=True needs a continuous quantile_rule, one of \('interpolated', 'predictive'\), got 'step'",
+    ),
+    "quantile rule": ({"quantile_rule": "median"}, "quantile_rule must be one of 'step', .*, got 'median'"),
     "rule": ({"rule": "first"}, "rule must be one of .*, got 'first'"),
-    "threads": ({"threads": 0}, "threads must be"),
+    "workers": ({"workers": 2}, r"workers must be nearcal.Workers\(.*, got 2"),
     "rows": ({"spaces": {"input": np.zeros((3, 2))}}, r"spaces\['input'\] must have 5 rows"),
     "no space": ({"spaces": {}}, "spaces must name at least one space"),
 }
@@ -201,12 +187,6 @@ def test_more_components_than_columns_are_all():
     assert np.isnan(components).sum() == (components == 2).sum() == len(components) / 2
 
 
-def test_a_k_that_nobody_has_is_an_error():
-    rng = np.random.default_rng(0)
-    with pytest.raises(nc.InvalidParameterError, match="k must be below the number of calibration points, 30"):
-        nc.tune(nc.Normal(np.zeros(30), 1.0), rng.normal(size=30), rng.normal(size=(30, 2)), k=[30, 5000])
-
-
 def drifting(n, d=12):
     """A mean that drifts along one of many columns."""
     rng = np.random.default_rng(4)
@@ -214,19 +194,21 @@ def drifting(n, d=12):
     return nc.Normal(np.zeros(n), 1.5), rng.normal(2 * x[:, 0], 1.0), x
 
 
-def test_adjustment_and_relevance_are_found_where_they_pay():
+def test_local_linear_and_relevance_are_found_where_they_pay():
     tuning = nc.tune(*drifting(400), rule="best")
     assert tuning.chosen.scaling == "relevance"
-    assert tuning.chosen.adjustment == "linear"
-    assert "adjustment 'linear'" in str(tuning.chosen)
-    assert set(tuning.table["adjustment"]) == {"", "none", "linear"}
+    assert tuning.chosen.linear
+    assert "local-linear" in str(tuning.chosen)
+    assert isinstance(tuning.recalibrator.corrections[0], nc.LocalLinear)
+    assert set(tuning.table["linear"][tuning.table["kind"] == "local"]) == {False, True}
+    assert not tuning.table["linear"][tuning.table["kind"] != "local"].any()
     assert tuning.table["shrinkage"].sum() == 2
 
 
-def test_of_many_rows_adjusted_candidates_qualify_on_some():
+def test_of_many_rows_local_linear_candidates_qualify_on_some():
     dist, y, x = drifting(1100, 3)
-    table = nc.tune(dist, y, x, smoothings="biweight", shrinkage=False).table
-    assert (table["adjustment"] == "linear").sum() == 3
+    table = nc.tune(dist, y, x, smoothing="biweight", shrinkage=False).table
+    assert table["linear"].sum() == 3
 
 
 def test_relevance_is_scored_in_spaces_learnt_without_the_row():
@@ -234,46 +216,20 @@ def test_relevance_is_scored_in_spaces_learnt_without_the_row():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(60, 40)), rng.normal(size=60)
     dist = nc.Normal(np.zeros(60), 1.0)
-    table = nc.tune(dist, y, x, k=10, smoothings="uniform", scalings=("standard", "relevance"), **PLAIN).table
+    table = nc.tune(dist, y, x, k=10, smoothing="uniform", scaling=("standard", "relevance"), **PLAIN).table
     standard, relevance = table["crps"][2:]
     assert relevance > 0.97 * standard
-    cheating = learn_scaling("relevance", x, None, dist.z(y))(x)
-    cheated = nc.tune(dist, y, cheating, k=10, smoothings="uniform", scalings="none", **PLAIN).table["crps"][2]
+    cheating = nc.Scaling("relevance").learn(x, dist.z(y))(x)
+    cheated = nc.tune(dist, y, cheating, k=10, smoothing="uniform", scaling="none", **PLAIN).table["crps"][2]
     assert cheated < relevance
 
 
 def test_one_kind_of_neighbourhood_alone():
     dist, y, x = drifting(120, 3)
-    table = nc.tune(dist, y, x, k=(30, 50), adjustments="linear", shrinkage=True).table
+    table = nc.tune(dist, y, x, k=(30, 50), linear=True, shrinkage=True).table
     local = table["kind"] == "local"
-    assert set(table["adjustment"][local]) == {"linear"}
+    assert table["linear"][local].all()
     assert table["shrinkage"][local].all()
-
-
-def test_a_model_that_is_not_calibrated_is_not_left_alone():
-    difference = np.array([2e-3, 1e-3, 0, 0, 0, 0])
-    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
-    assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=True)[0] == 0
-    assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=False)[0] == 1
-
-
-def test_what_is_negligibly_better_is_not_worth_it():
-    difference = np.array([9, 0.009, 9, 9, 0, 9])  # of 5
-    comparison = Comparison(5 + difference, np.ones(6), difference, np.full(6, 1e-6))
-    assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 1
-
-
-def test_global_recalibration_that_is_worse_than_none_is_no_choice():
-    difference = np.array([1e-3, 2e-3, 0, 0, 0, 0])
-    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
-    assert choose(CANDIDATES, comparison, "two-standard-errors", is_calibrated=False)[0] == 2
-
-
-def test_two_errors_are_twice_one():
-    difference = np.array([9, 1.5, 9, 9, 0, 9])
-    comparison = Comparison(5 + difference, np.ones(6), difference, np.ones(6))
-    assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 4
-    assert choose(CANDIDATES, comparison, "two-standard-errors")[0] == 1
 
 
 def layers_of_float32():
@@ -291,7 +247,7 @@ def test_nothing_depends_on_the_order_of_rows():
     # sums of another order round differently, as with another number of threads of a linear algebra library
     dist, y, spaces = layers_of_float32()
     order = np.random.default_rng(6).permutation(len(y))
-    options = {"scalings": ["standard", "whiten"], "k": [20, 50, 100]}  # folds of relevance do depend on the order
+    options = {"scaling": ["standard", "whiten"], "k": [20, 50, 100]}  # folds of relevance do depend on the order
     one = nc.tune(dist, y, spaces, **options)
     other = nc.tune(dist[order], y[order], {name: space[order] for name, space in spaces.items()}, **options)
     assert other.chosen == one.chosen
@@ -306,5 +262,182 @@ def test_copies_of_a_space_rank_as_equals_and_the_first_is_taken():
     dist, y, spaces = layers_of_float32()
     hidden = spaces["hidden"]
     for turned in (hidden[:, ::-1], np.roll(hidden, 5, axis=1)):
-        tuning = nc.tune(dist, y, {"hidden": hidden, "turned": turned}, rule="best", k=[50, 100], scalings="whiten")
+        tuning = nc.tune(dist, y, {"hidden": hidden, "turned": turned}, rule="best", k=[50, 100], scaling="whiten")
         assert tuning.chosen.space == "hidden"
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+AUTO = dict.fromkeys(
+    ("k", "smoothing", "scaling", "components", "linear", "shrinkage", "polish", "quantile_rule"), "auto"
+)
+
+
+def test_what_auto_means():
+    assert Menu.of(5000, **AUTO) == Menu(
+        k=[1000, 500, 200, 100, 50, 20, 10],
+        smoothing=["biweight", "epanechnikov"],
+        scaling=["standard", "whiten", "relevance"],
+        components=[None],
+        linear=[False, True],
+        shrinkage=[False, True],
+        polish=True,
+        quantile_rule="predictive",
+    )
+    assert Menu.of(51, **AUTO).k == [50, 20, 10]
+    assert Menu.of(10, **AUTO).k == []
+    for rule, is_polished in {"step": False, "interpolated": True, "predictive": True, "conservative": False}.items():
+        assert Menu.of(50, **AUTO | {"quantile_rule": rule}).polish is is_polished
+
+
+def test_an_option_is_one_value_or_several():
+    one = Menu.of(
+        50, k=20, smoothing="uniform", scaling="none", components=3, linear=True, shrinkage=False, polish=False,
+        quantile_rule="step",
+    )  # fmt: skip
+    assert one == Menu([20], ["uniform"], ["none"], [3], [True], [False], False, "step")
+    several = {
+        "k": np.array([5, 20, 5]),
+        "smoothing": ("uniform", "uniform"),
+        "components": [2, None],
+        "linear": (True,),
+    }
+    menu = Menu.of(50, **AUTO | several)
+    assert (menu.k, menu.smoothing, menu.components, menu.linear) == ([20, 5], ["uniform"], [2, None], [True])
+
+
+# ---- what is returned is fitted, and nothing was built twice ---------------------------------------------------------
+
+
+def answers(recalibrator, dist, space):
+    """Return all a recalibrator says about some rows, bit for bit."""
+    out = recalibrator.recalibrate(dist, space)
+    said = [out.mean(), out.var(), out.ppf([0.01, 0.3, 0.9]), out.cdf(0.5), out.z(0.5), out.radius, out.effective_size]
+    said += [*out.neighbors(slice(0, 5)), *out.reliability(0.1).columns.values()]
+    said += [out.logpdf(0.5)] if out.has_density else []
+    return b"".join(np.asarray(value).tobytes() for value in said)
+
+
+FITTED = {
+    "as it is, by steps": {"scaling": "none", "quantile_rule": "step", **PLAIN},
+    "conservative": {"scaling": "standard", "quantile_rule": "conservative", **PLAIN},
+    "standard, polished": {"scaling": "standard", **PLAIN},
+    "interpolated, not polished": {"scaling": "standard", "quantile_rule": "interpolated", "polish": False, **PLAIN},
+    "components": {"scaling": "whiten", "components": 2, **PLAIN},
+    "relevance": {"scaling": "relevance", **PLAIN},
+    "local-linear": {"scaling": "standard", "linear": True, "shrinkage": False},
+    "shrinkage": {"scaling": "standard", "linear": False, "shrinkage": True},
+    "all of it": {"scaling": "relevance", "linear": True, "shrinkage": True},
+    "everything chosen": {},
+}
+
+
+@pytest.mark.parametrize("case", FITTED)
+def test_the_recalibrator_is_fitted_as_if_by_hand_to_the_last_bit(case):
+    dist, y, x = drifting(300, 4)
+    options = {"k": (30, 60), **FITTED[case]}
+    tuning = nc.tune(dist, y, {"right": x, "wrong": x[:, 1:]}, rule="best", **options)
+    chosen, fitted = tuning.chosen, tuning.recalibrator
+    assert chosen.kind == "local"
+    assert chosen.space == "right"
+    rule = options.get("quantile_rule", "predictive")
+    polish = options.get("polish", rule in ("interpolated", "predictive"))
+    by_hand = nc.LocalRecalibrator(
+        chosen.k,
+        smoothing=chosen.smoothing,
+        scaling=nc.Scaling(chosen.scaling, chosen.components) if chosen.components else chosen.scaling,
+        quantile_rule=rule,
+        corrections=(nc.LocalLinear(),) * chosen.linear
+        + (nc.Shrinkage(),) * chosen.shrinkage
+        + (nc.Polish(),) * polish,
+    )
+    assert repr(fitted) == repr(by_hand)
+    assert fitted.get_params() == by_hand.get_params()
+    by_hand.fit(dist, y, x)
+    new, where = nc.Normal(np.linspace(-1, 1, 20), 1.5), np.random.default_rng(9).normal(size=(20, 4))
+    assert answers(fitted, new, where) == answers(by_hand, new, where)
+
+
+def test_workers_are_those_of_the_recalibrator_too(problem):
+    dist, y, spaces = problem
+    options = {"k": 50, "scaling": "none", "rule": "best"}
+    assert nc.tune(dist, y, spaces, **options).recalibrator.workers is None
+    workers = nc.Workers(threads=1, memory=2**24, progress=lambda done, total: None)
+    assert nc.tune(dist, y, spaces, **options, workers=workers).recalibrator.workers == nc.Workers(1, 2**24)
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Return lists, to be filled: the scalings that are learnt, with the number of rows, and the indexes built."""
+    learnt, indexes = [], []
+    learn, build = nc.Scaling.learn, calibration_space.build_index
+
+    def learn_and_count(self, space, z=None):
+        learnt.append((self.name, len(space)))
+        return learn(self, space, z)
+
+    def build_and_keep(*arguments):
+        indexes.append(build(*arguments))
+        return indexes[-1]
+
+    monkeypatch.setattr(nc.Scaling, "learn", learn_and_count)
+    monkeypatch.setattr(calibration_space, "build_index", build_and_keep)
+    return learnt, indexes
+
+
+def test_what_was_scored_is_what_is_returned(built):
+    learnt, indexes = built
+    dist, y, x = drifting(300, 4)
+    tuning = nc.tune(dist, y, {"right": x, "wrong": x[:, 1:]}, k=(30, 60), scaling=("standard", "whiten"), rule="best")
+    assert tuning.chosen.kind == "local"
+    assert sorted(learnt) == [("standard", 300)] * 2 + [("whiten", 300)] * 2
+    assert len(indexes) == 4
+    assert any(tuning.recalibrator.index_ is index for index in indexes)
+    tuning.recalibrator.recalibrate(dist, x).reliability()
+    assert (len(learnt), len(indexes)) == (4, 4)
+
+
+def test_views_of_relevance_are_learnt_once_for_scores_and_corrections(built):
+    learnt, indexes = built
+    tuning = nc.tune(*drifting(300, 4), k=(30, 60), scaling="relevance", linear=True, shrinkage=True, rule="best")
+    assert tuning.chosen.scaling == "relevance"
+    assert [type(correction) for correction in tuning.recalibrator.corrections] == [
+        nc.LocalLinear,
+        nc.Shrinkage,
+        nc.Polish,
+    ]
+    # without each fifth of the points for their scores; with all of them for new rows
+    assert learnt == [("relevance", 240)] * 5 + [("relevance", 300)]
+    assert len(indexes) == 6
+    assert tuning.recalibrator.index_ is indexes[-1]
+
+
+@pytest.mark.parametrize("scaling", ["standard", "relevance"])
+def test_another_structure_is_built_where_it_suits_the_choice_better(scaling, built, monkeypatch):
+    monkeypatch.setattr(search, "_FEW_POINTS", 100)  # as if there were more points
+    learnt, indexes = built
+    dist, y, x = drifting(400, 4)
+    assert [search.choose_search(400, 4, k, 0.0) for k in (381, 30)] == ["brute", "boxes"]
+    tuning = nc.tune(dist, y, x, k=(380, 30), scaling=scaling, rule="best", **PLAIN)
+    assert tuning.chosen.k == 30
+    kinds = [type(index).__name__ for index in indexes]
+    if scaling == "standard":
+        assert learnt == [("standard", 400)]
+        assert kinds == ["BlockedBrute", "LeafBoxes"]
+    else:
+        assert learnt == [("relevance", 320)] * 5 + [("relevance", 400)]
+        assert kinds == ["BlockedBrute"] * 5 + ["LeafBoxes"] * 6
+    assert any(tuning.recalibrator.index_ is index for index in indexes)
+    by_hand = nc.LocalRecalibrator(**tuning.recalibrator.get_params()).fit(dist, y, x)
+    assert answers(tuning.recalibrator, dist[:20], x[:20]) == answers(by_hand, dist[:20], x[:20])
+
+
+@pytest.mark.parametrize("kind", ["none", "global"])
+def test_a_choice_without_neighbours_builds_no_more_than_scores_asked_for(kind, built):
+    learnt, indexes = built
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    dist = nc.Normal(x[:, 0] + (kind == "global"), 1.0)
+    assert nc.tune(dist, rng.normal(x[:, 0], 1.0), x, k=50).chosen == nc.Candidate(kind)
+    assert sorted(learnt) == [("relevance", 320)] * 5 + [("standard", 400), ("whiten", 400)]
+    assert len(indexes) == 7

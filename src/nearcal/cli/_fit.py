@@ -176,7 +176,9 @@ def _settings(method: str | None, k: str, radius: float | None, details: dict[st
             option = f"--no-{idle[0]}" if details.get(idle[0]) is False else f"--{idle[0]}"
             raise Mistake(f"--method {chosen} has no use for {option}", "leave it out, or take --method local")
     if number is not None and details["linear"] is True and number < LEAST_NEIGHBORS:
-        raise Mistake(f"--linear needs --k {LEAST_NEIGHBORS} at least, got {number}", "take more, or --no-linear")
+        raise Mistake(
+            f"--linear needs --k {LEAST_NEIGHBORS} at least, got {number}", "take more neighbours, or --no-linear"
+        )
     return {"method": chosen, "k": number, "radius": radius, **details}
 
 
@@ -204,12 +206,13 @@ def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], rep
         }  # fmt: skip
         options = {name: usual[name] if value == "auto" else value for name, value in options.items()}
         corrections = {"linear": nc.LocalLinear(), "shrinkage": nc.Shrinkage(), "polish": nc.Polish()}
+        scaling, components = options["scaling"], options["components"]
         local = nc.KNNRegressor if method == "knn" else nc.LocalRecalibrator
         recalibrator: Any = local(
             k,
             radius,
             options["smoothing"],
-            scaling=nc.Scaling(options["scaling"], options["components"]),
+            scaling=scaling if components is None else nc.Scaling(scaling, components),
             corrections=tuple(correction for name, correction in corrections.items() if options[name]),
             **rule,
         )

@@ -1,6 +1,7 @@
 """``nearcal inspect``: what a saved file holds, and how it came about."""
 
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,8 @@ from nearcal.cli._model import load_artefact
 from nearcal.models import CalibratedModel, Recalibration
 from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact
+from nearcal.recalibration import Radius
+from nearcal.space import Scaling
 from nearcal.tuning import Tuning
 
 EXAMPLES = """
@@ -28,7 +31,7 @@ def inspect(
     tuning = artefact.tuning
     width = max(len(name) for name in facts)
     lines = [
-        f"{name.ljust(width)}  {_in_words(value)}"
+        _line(name, value, width)
         for name, value in facts.items()
         if value is not None and not (name == "reason" and tuning)  # which ends with the reason
     ]
@@ -62,10 +65,20 @@ def _facts(path: Path, artefact: Artefact) -> dict[str, Any]:
 
 
 def _settings(recalibrator: Any) -> dict[str, Any]:
-    """Return the settings in use: what was left open as it was tuned."""
-    given = {name: value for name, value in recalibrator.get_params().items() if name != "progress"}
-    in_use = getattr(recalibrator, "settings_", None)
-    return {name: getattr(in_use, name, value) for name, value in given.items()}
+    """Return the settings by name, those that stand together in an object one by one; workers are no setting."""
+    settings: dict[str, Any] = {}
+    for name, value in recalibrator.get_params().items():
+        if name == "scaling":
+            scaling = Scaling.of(value)
+            settings |= {"scaling": scaling.name, "components": scaling.components}
+        elif name == "radius" and value is not None:
+            radius = Radius.of(value)
+            settings |= {"radius": radius.distance, "min_neighbors": radius.min_neighbors, "thin": radius.thin}
+        elif name == "corrections":
+            settings[name] = [type(correction).__name__ for correction in value]
+        elif name != "workers":
+            settings[name] = value
+    return settings
 
 
 def _facts_of_model(model: Any) -> dict[str, Any]:
@@ -79,9 +92,17 @@ def _facts_of_model(model: Any) -> dict[str, Any]:
     }
 
 
+def _line(name: str, value: Any, width: int) -> str:
+    """Return a fact as a line; settings, of which there are many, as several."""
+    if name != "settings":
+        return f"{name.ljust(width)}  {_in_words(value)}"
+    text = _in_words(value) or "none"
+    return "\n".join(wrap(text, 100, initial_indent=f"{name.ljust(width)}  ", subsequent_indent=" " * (width + 2)))
+
+
 def _in_words(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}={_in_words(item)}" for name, item in value.items())
+        return ", ".join(f"{name}={_in_words(item)}" for name, item in value.items() if item is not None)
     if isinstance(value, list | tuple):
-        return "[" + " ".join(map(str, value)) + "]"
+        return "[" + " ".join(map(str, value)) + "]" if value else "none"
     return str(value)

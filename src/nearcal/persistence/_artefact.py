@@ -22,7 +22,7 @@ class Artefact:
     content : object
         What was saved.
     tuning : object
-        How it was tuned, if that was saved with it, or is part of it.
+        How it was tuned, if that was saved with it, or is part of it as of a calibrated model; None if it was not.
     version : str
         The version of nearcal that saved it.
     """
@@ -48,9 +48,9 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
         learnt.
     path : str or path-like
         Where to; the directory must exist.
-    tuning : str, Table, or dict, list or tuple of such, optional
-        How a recalibrator was chosen, to be kept with it (a calibrated model knows); see
-        :func:`nearcal.persistence.read`.
+    tuning : Tuning, str, Table, or dict, list or tuple of such, optional
+        How a recalibrator was chosen, to be kept with it (a calibrated model knows): what :func:`nearcal.tune`
+        returned, or a note of your own; see :func:`nearcal.persistence.read`.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def read(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # intact by its checksum, yet not what save writes: made by something else, or by a version with other classes
         raise ArtefactError(f"{place} does not hold what nearcal can load: {error}") from error
-    return Artefact(content, _own_tuning(content) if tuning is None else tuning, version)
+    return Artefact(content, getattr(content, "tuning", None) if tuning is None else tuning, version)
 
 
 def _require_savable(obj: Any) -> None:
@@ -174,11 +174,6 @@ def _require_savable(obj: Any) -> None:
         f"obj must be a fitted recalibrator of one of the classes {', '.join(recalibrators)}, or a CalibratedModel, "
         f"got {type(obj).__name__}{reason}"
     )
-
-
-def _own_tuning(content: Any) -> Any:
-    """Return how a calibrated model, or a recalibrator by itself, was tuned; None if it was not."""
-    return getattr(content, "tuning", getattr(content, "tuning_", None))
 
 
 def _as_path(path: Any) -> Path:

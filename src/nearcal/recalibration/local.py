@@ -249,8 +249,10 @@ class LocalRecalibrator(Recalibrator):
                 "quantile_rule": (self.quantile_rule, QUANTILE_RULES),
             }
         )
-        if self.corrections:
+        if self.corrections != ():
             self._check_corrections()
+        if self.workers is not None:
+            Workers.of(self.workers)
 
     def _check_neighborhood(self) -> None:
         if (self.k is None) == (self.radius is None):
@@ -269,6 +271,10 @@ class LocalRecalibrator(Recalibrator):
             )
 
     def _check_corrections(self) -> None:
+        if not isinstance(self.corrections, Sequence):
+            raise InvalidParameterError(
+                f"corrections must be a sequence, such as (nearcal.Polish(),), got {self.corrections!r}"
+            )
         for correction in self.corrections:
             if not isinstance(correction, Correction):
                 raise InvalidParameterError(

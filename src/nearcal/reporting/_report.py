@@ -128,8 +128,8 @@ def report(
     points : int
         Most rows in the explorer; of more, as many are drawn at random. All else is computed from all rows.
     tuning : Tuning, optional
-        How recalibration was chosen, such as ``calibrated.tuning`` of :func:`nearcal.calibrate` or ``tuning_`` of
-        :class:`LocalRecalibrator`: the page shows the reason and the best candidate of every kind.
+        How recalibration was chosen, as :func:`nearcal.tune` returns it and ``calibrated.tuning`` of
+        :func:`nearcal.calibrate` keeps it: the page shows the reason and the best candidate of every kind.
     path : str or path, optional
         Where to save the page.
     rng : int

@@ -98,17 +98,19 @@ class CalibrationSpace:
 
     def for_neighbors(self, k: int) -> "CalibrationSpace":
         """Return the same space for another number of neighbours; what is built stays, if it suits them as well."""
-        n, d = self.whole.points.shape
+        n, d = len(self.space), self.map.width
         is_chosen = self.search == "auto" and self.metric == "euclidean"
         if not is_chosen or choose_search(n, d, self.k, self.eps) == choose_search(n, d, k, self.eps):
             return self
         other = CalibrationSpace(
             self.space, self.z, self.scaling, k, metric=self.metric, search=self.search, eps=self.eps
         )
-        vars(other).update(map=self.map, whole=other._again(self.whole))
-        if "views" in vars(self):
-            own = self.views
-            vars(other)["views"] = [other._again(view) for view in own] if len(own) > 1 else [other.whole]
+        built = vars(self)
+        vars(other)["map"] = self.map
+        if "whole" in built:
+            vars(other)["whole"] = other._again(self.whole)
+        if "views" in built and len(self.views) > 1:
+            vars(other)["views"] = [other._again(view) for view in self.views]
         return other
 
     def _again(self, view: View) -> View:

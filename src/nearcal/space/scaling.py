@@ -81,6 +81,11 @@ class SpaceMap:
     matrix: FloatArray | None
     name: str
 
+    @property
+    def width(self) -> int:
+        """The number of columns after scaling."""
+        return len(self.center) if self.matrix is None else self.matrix.shape[-1]
+
     def __call__(self, space: FloatArray) -> FloatArray:
         """Map positions of shape (n, d) into the space where distances are taken."""
         _require_moderate(space, self.name)

@@ -1,15 +1,17 @@
 """Leave-one-out scores equal those of recalibrators fitted on the other rows."""
 
+import copy
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.neighbors import build_index
-from nearcal.recalibration._chunks import Workers
-from nearcal.recalibration._left_out import View
-from nearcal.tuning import _leave_one_out
-from nearcal.tuning._leave_one_out import LeaveOneOut
+from nearcal.recalibration.score_laws import CalibrationScores
+from nearcal.space import CalibrationSpace
+from nearcal.tuning import scoring
+from nearcal.tuning.scoring import Scorer
 
 N = 30
 SMOOTHINGS = ("epanechnikov", "uniform")
@@ -45,14 +47,25 @@ def calibration_set(family="Normal", n=N, d=3):
     return dist, y, space
 
 
+def scorer_of(dist, y, spaces, k, **options):
+    """Return a scorer in spaces as they are, named by their number."""
+    z, how = dist.z(y), nc.Scaling("none")
+    places = {(str(i), how): CalibrationSpace(space, z, how, k + 1) for i, space in enumerate(spaces)}
+    return Scorer(dist, y, CalibrationScores(z), places, nc.Workers(**options))
+
+
 def local_crps(dist, y, spaces, k, smoothings=("epanechnikov",), **options):
-    rows = np.arange(len(y))
-    searches = [[View(space, build_index(space, "euclidean", "auto", k[0] + 1), rows)] for space in spaces]
-    return LeaveOneOut(dist, y, dist.z(y), Workers(**options)).crps(searches, k, smoothings)[1]
+    """Return leave-one-out CRPS of shape (spaces, k, smoothings, n)."""
+    scores = scorer_of(dist, y, spaces, k[0], **options).score_plain(k, smoothings)[1]
+    for candidate, (place, size, smoothing) in zip(
+        scores, itertools.product(range(len(spaces)), k, smoothings), strict=True
+    ):
+        assert candidate == nc.Candidate("local", str(place), "none", None, size, smoothing)
+    return np.array(list(scores.values())).reshape(len(spaces), len(k), len(smoothings), len(y))
 
 
 def global_crps(dist, y):
-    return LeaveOneOut(dist, y, dist.z(y), Workers()).crps([], [], [])[0]
+    return scorer_of(dist, y, [], 1).score_plain([1], ["uniform"])[0]
 
 
 def refitted(dist, y, space, recalibrator):
@@ -120,7 +133,7 @@ def test_results_do_not_depend_on_threads_or_chunks(family):
 def test_evenly_spaced_scores_stand_for_all_in_global_recalibration(family, monkeypatch):
     dist, y, _ = calibration_set(family, n=1500)
     exact = global_crps(dist, y)
-    monkeypatch.setattr(_leave_one_out, "_MOST_GLOBAL", 500)
+    monkeypatch.setattr(scoring, "_MOST_GLOBAL", 500)
     np.testing.assert_allclose(global_crps(dist, y).mean(), exact.mean(), rtol=1e-4)
 
 
@@ -133,43 +146,63 @@ def test_global_scores_keep_their_digits_with_an_outlier_and_far_from_zero():
     np.testing.assert_allclose(global_crps(dist, y), expected, rtol=1e-10)
 
 
-def views(space, k, n=N):
-    return [View(space, build_index(space, "euclidean", "auto", k + 1), np.arange(n))]
+def local(k, smoothing="epanechnikov", **corrections):
+    return nc.Candidate("local", "0", "none", None, k, smoothing, **corrections)
 
 
 @pytest.mark.parametrize("family", ["Normal", "Gamma", "LogNormal, several sigmas", "Samples"])
-def test_adjusted_scores_equal_refitting_without_the_row(family):
+def test_local_linear_scores_equal_refitting_without_the_row(family):
     dist, y, space = calibration_set(family)
-    loo = LeaveOneOut(dist, y, dist.z(y), Workers())
-    candidate = nc.Candidate("local", "space", "none", None, 22, "epanechnikov", "linear")
-    found = loo.moved_crps(views(space, 22), candidate, np.arange(N))
-    # the widest components of all points, since those of the others differ a little: none are needed here
-    expected = refitted(dist, y, space, nc.LocalRecalibrator(22, adjustment="linear"))
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    scorer = scorer_of(dist, y, [space], 22)
+    scores = scorer.score_linear(scorer.score_plain([22, 8], ["epanechnikov"])[1], [22, 8])
+    # 8 neighbours are too few for a slope; the widest components of all points, which differ from those of the others
+    # a little, are not needed here
+    assert list(scores) == [local(22, linear=True)]
+    expected = refitted(dist, y, space, nc.LocalRecalibrator(22, corrections=(nc.LocalLinear(),)))
+    np.testing.assert_allclose(scores[local(22, linear=True)], expected, rtol=1e-8)
 
 
-def test_shrunk_scores_equal_the_rule_applied_to_the_others():
+@pytest.mark.parametrize("linear", [False, True])
+def test_shrunk_scores_equal_the_rule_applied_to_the_others(linear):
     dist, y, space = calibration_set()
-    loo = LeaveOneOut(dist, y, dist.z(y), Workers())
-    candidate = nc.Candidate("local", "space", "none", None, 12, "uniform", "none", shrinkage=True)
-    rows = np.array([3, 11, 20])
-    found = loo.moved_crps(views(space, 12), candidate, rows)
-    assert np.isnan(found).sum() == N - 3
-    learnt = nc.LocalRecalibrator(12, smoothing="uniform", shrinkage=True).fit(dist, y, space).shrinkage_
-    for row in rows:
+    candidate = local(22, "uniform", linear=linear)
+    scores = scorer_of(dist, y, [space], 22).score_shrunk({candidate: np.zeros(N)})
+    ((shrunk, found),) = scores.items()
+    assert shrunk == local(22, "uniform", linear=linear, shrinkage=True)
+    rc = nc.LocalRecalibrator(22, smoothing="uniform", corrections=shrunk.corrections)
+    learnt = copy.copy(rc).fit(dist, y, space).corrections_[-1]
+    for row in (3, 11, 20):
         others = np.arange(N) != row
-        rc = nc.LocalRecalibrator(12, smoothing="uniform", shrinkage=True).fit(dist[others], y[others], space[others])
-        rc.shrinkage_ = learnt  # the variances are learnt from all rows
-        expected = nc.scores.crps(rc.recalibrate(dist[row], space[[row]]), y[[row]])
+        fitted = rc.fit(dist[others], y[others], space[others])
+        fitted.corrections_ = (*fitted.corrections_[:-1], learnt)  # its variances are learnt from all rows
+        expected = nc.scores.crps(fitted.recalibrate(dist[row], space[[row]]), y[[row]])
         np.testing.assert_allclose(found[row], expected, rtol=1e-8)
 
 
 def test_quantiles_stand_for_costly_samples(monkeypatch):
     dist, y, space = calibration_set("Gamma, several shapes", n=150)
-    loo = LeaveOneOut(dist, y, dist.z(y), Workers())
-    candidate = nc.Candidate("local", "space", "none", None, 120, "epanechnikov", "linear")
-    some = loo.moved_crps(views(space, 120, 150), candidate, np.arange(150))
-    monkeypatch.setattr(_leave_one_out, "_MOST_COSTLY", 1000)
-    every = loo.moved_crps(views(space, 120, 150), candidate, np.arange(150))
+
+    def score():
+        scorer = scorer_of(dist, y, [space], 120)
+        return scorer.score_linear({local(120): np.zeros(150)}, [120])[local(120, linear=True)]
+
+    some = score()
+    monkeypatch.setattr(scoring, "_MOST_COSTLY", 1000)
+    every = score()
     assert not np.array_equal(some, every)
     np.testing.assert_allclose(some.mean(), every.mean(), rtol=2e-3)
+
+
+def test_of_many_rows_the_best_on_some_are_scored_on_all(monkeypatch):
+    dist, y, space = calibration_set(n=105)
+    scorer = scorer_of(dist, y, [space, space[:, 1:]], 80)
+    sizes = (80, 40, 20, 10)
+    plain = scorer.score_plain(sizes, ["uniform"])[1]
+    every = scorer.score_linear(plain, sizes)
+    assert len(every) == 8
+    monkeypatch.setattr(scoring, "_HEAT_ROWS", 100)
+    finalists = scorer.score_linear(plain, sizes)
+    rows = np.random.default_rng(0).permutation(105)[:100]
+    assert list(finalists) == sorted(every, key=lambda candidate: every[candidate][rows].mean())[:3]
+    for candidate, scores in finalists.items():
+        np.testing.assert_array_equal(scores, every[candidate])

@@ -1,0 +1,73 @@
+"""Choosing on made-up scores: the best, or the simplest that is not clearly worse."""
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.tuning.choice import Comparison, choose, standing
+
+LOCAL = [nc.Candidate("local", space, "none", None, k, "uniform") for k in (100, 10) for space in ("a", "b")]
+CANDIDATES = [nc.Candidate("none"), nc.Candidate("global"), *LOCAL]
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"),
+    [
+        ([9, 9, 9, 9, 0, 9], ("local", 10, "a")),  # alone
+        ([9, 9, 0.9, 0.8, 0, 9], ("local", 10, "a")),  # among local ones the best
+        ([9, 1.0, 0.1, 0.1, 0, 9], ("global", None, None)),
+        ([0.9, 0.1, 0.1, 0.1, 0, 9], ("none", None, None)),
+        ([1.1, 1.1, 1.1, 1.1, 0, 1.1], ("local", 10, "a")),
+        ([np.inf, 9, 9, 9, 0, 0], ("local", 10, "a")),
+    ],
+)
+def test_one_standard_error_towards_the_simpler(difference, expected):
+    difference = np.array(difference, dtype=float)
+    error = np.where(np.isfinite(difference), 1.0, np.nan) * (difference > 0)
+    comparison = Comparison(5 + difference, np.ones(6), difference, error)
+    chosen = CANDIDATES[choose(CANDIDATES, comparison, "one-standard-error")[0]]
+    assert (chosen.kind, chosen.k, chosen.space) == expected
+    assert CANDIDATES[choose(CANDIDATES, comparison, "best")[0]] == LOCAL[2]
+
+
+def test_differences_are_paired():
+    rng = np.random.default_rng(0)
+    shared = 100 * rng.normal(size=50)
+    scores = np.stack([shared + 1 + rng.normal(size=50), shared])
+    comparison = Comparison.of(scores)
+    assert comparison.best == 1
+    assert comparison.std_error[0] > 10
+    assert comparison.difference_std_error[0] == pytest.approx(np.std(scores[0] - shared, ddof=1) / np.sqrt(50))
+    assert comparison.difference_std_error[1] == 0
+
+
+def test_a_model_that_is_not_calibrated_is_not_left_alone():
+    difference = np.array([2e-3, 1e-3, 0, 0, 0, 0])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
+    assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=True)[0] == 0
+    assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=False)[0] == 1
+
+
+def test_what_is_negligibly_better_is_not_worth_it():
+    difference = np.array([9, 0.009, 9, 9, 0, 9])  # of 5
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.full(6, 1e-6))
+    assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 1
+
+
+def test_global_recalibration_that_is_worse_than_none_is_no_choice():
+    difference = np.array([1e-3, 2e-3, 0, 0, 0, 0])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
+    assert choose(CANDIDATES, comparison, "two-standard-errors", is_calibrated=False)[0] == 2
+
+
+def test_two_errors_are_twice_one():
+    difference = np.array([9, 1.5, 9, 9, 0, 9])
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.ones(6))
+    assert choose(CANDIDATES, comparison, "one-standard-error") == (4, 1)
+    assert choose(CANDIDATES, comparison, "two-standard-errors") == (1, 2)
+
+
+def test_scores_that_differ_by_rounding_rank_as_equals():
+    assert standing(1.0 + 1e-11) == standing(1.0) < standing(1.0 + 1e-8)
+    mean = np.array([2.0, 1.0 + 1e-12, 1.0])
+    assert Comparison(mean, np.ones(3), mean - 1, np.ones(3)).best == 1  # the first of equals
