@@ -13,10 +13,14 @@ from nearcal.distributions.interpolation import Interpolated
 
 _PANELS, _DEGREE = 48, 8  # errors of 1e-10 for smooth quantile functions, 2e-3 at jumps
 _TAIL_EDGES = np.array([0.0, 1.0, 2.0, 4.0, 8.0])  # beyond the outermost knot; Φ(-8) = 6e-16 is left out
+_FAR_TAIL_EDGES = np.array([0.0, 1.0, 2.0, 4.0, 9.0, 20.0, 38.0])  # where heavy tails still weigh; twice the work
 
 
-def few_nodes(line: Interpolated) -> tuple[FloatArray, FloatArray]:
-    """Return nodes z and weights, each (1, q), with E g(Z) = Σ weight · g(node), for a curve of one row."""
+def few_nodes(line: Interpolated, *, far: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Return nodes z and weights, each (1, q), with E g(Z) = Σ weight · g(node), for a curve of one row.
+
+    With ``far`` they reach as far as there is probability, for g that grow as fast as that falls.
+    """
     scores = line.scores[0]
 
     def before(after: FloatArray) -> FloatArray:
@@ -24,7 +28,8 @@ def few_nodes(line: Interpolated) -> tuple[FloatArray, FloatArray]:
 
     def tail(side: float) -> tuple[FloatArray, FloatArray]:
         """Gauss-Legendre panels beyond the outermost knot."""
-        after, weights = _panels(side * scores[0 if side < 0 else -1] + _TAIL_EDGES, order=16)
+        edges = _FAR_TAIL_EDGES if far else _TAIL_EDGES
+        after, weights = _panels(side * scores[0 if side < 0 else -1] + edges, order=16)
         return before(side * after), weights
 
     # Inside, interpolation at the Chebyshev points of panels is integrated exactly against the law of z in each: the
