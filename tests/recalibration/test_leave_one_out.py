@@ -37,7 +37,12 @@ def left_out(space=SPACE, y=Y, dist=DIST, rule="predictive", scaling="none", wor
     z = dist.z(y)
     views = CalibrationSpace(space, z, Scaling(scaling), 10).views
     return LeaveOneOut(
-        CalibrationScores(z), lambda: views, neighborhood(n=len(y), **options), rule, workers or nc.Workers(), corrections
+        CalibrationScores(z),
+        lambda: views,
+        neighborhood(n=len(y), **options),
+        rule,
+        workers or nc.Workers(),
+        corrections,
     )
 
 
@@ -146,8 +151,12 @@ def test_a_point_takes_no_part_in_the_relevance_it_is_looked_up_with():
     first = views[0]
     changed = z.copy()
     changed[first.rows] = RNG.normal(size=len(first.rows))
-    np.testing.assert_array_equal(CalibrationSpace(SPACE, changed, Scaling("relevance"), 10).views[0].points, first.points)
-    assert not np.array_equal(CalibrationSpace(SPACE, changed, Scaling("relevance"), 10).views[1].points, views[1].points)
+    np.testing.assert_array_equal(
+        CalibrationSpace(SPACE, changed, Scaling("relevance"), 10).views[0].points, first.points
+    )
+    assert not np.array_equal(
+        CalibrationSpace(SPACE, changed, Scaling("relevance"), 10).views[1].points, views[1].points
+    )
 
 
 # ---- what corrections learn -----------------------------------------------------------------------------------------
