@@ -22,33 +22,34 @@ def local(y=Y, space=SPACE, space_new=SPACE_NEW, dist=DIST, new=NEW, **options):
 
 
 def assert_sound(out, y=0.7):
-    """Every statistic is finite, and quantiles, distribution function and density behave."""
-    n = len(out)
-    quantiles = out.ppf(P[1:-1])
-    for values in (
-        out.mean(),
-        out.std(),
-        out.median(),
-        out.logpdf(y),
-        *out.interval(0.9),
-        out.z(y),
-        out.sample(3, rng=1),
-    ):
+    """Every statistic is finite, and quantiles, distribution function, density and summary go together."""
+    n, levels = len(out), P[1:-1]
+    quantiles = out.ppf(levels)
+    density = [out.logpdf(y)] if out.has_density else []
+    for values in (out.mean(), out.std(), out.median(), *out.interval(0.9), out.z(y), out.sample(3, rng=1), *density):
         assert np.isfinite(values).all()
         assert len(values) == n
     assert np.isfinite(quantiles).all()
     assert (np.diff(quantiles, axis=1) >= 0).all()
-    assert (out.cdf(quantiles) >= -1e-12).all()
-    assert (out.cdf(quantiles) <= 1).all()
-    np.testing.assert_allclose(out.cdf(quantiles) + out.sf(quantiles), 1, rtol=1e-12)
-    summary = out.summary(coverage=0.9, p=P[1:-1])
+    cdf = out.cdf(quantiles)
+    assert (cdf >= levels - 1e-9).all()
+    assert (out.cdf_left(quantiles) <= levels + 1e-9).all()
+    assert (cdf <= 1).all()
+    np.testing.assert_allclose(cdf + out.sf(quantiles), 1, rtol=1e-12)
+    summary = out.summary(coverage=0.9, p=levels, y=quantiles)
     np.testing.assert_array_equal(summary.quantiles, quantiles)
+    np.testing.assert_array_equal(summary.cdf, cdf)
     np.testing.assert_array_equal(summary.mean, out.mean())
-    np.testing.assert_array_equal(summary.lower, out.interval(0.9)[0])
+    np.testing.assert_array_equal(summary.std, out.std())
+    np.testing.assert_array_equal([summary.lower, summary.upper], out.interval(0.9))
 
 
 def assert_equals_its_weighted_sample(out, rtol=1e-10):
-    values, weights = out.weighted_sample(slice(None))
+    assert_equals_weighted_sample(out, *out.weighted_sample(slice(None)), rtol)
+
+
+def assert_equals_weighted_sample(out, values, weights, rtol=1e-10):
+    """Every statistic is that of values and weights, (rows, k) each."""
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
     mean = (weights * values).sum(axis=1)
     variance = (weights * (values - mean[:, np.newaxis]) ** 2).sum(axis=1)

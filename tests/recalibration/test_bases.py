@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from nearcal.recalibration._local_sample import QUANTILE_RULES
 
 import nearcal as nc
-from nearcal.recalibration._local_sample import QUANTILE_RULES
 from tests.recalibration.cases import (
     FAMILIES,
     NEW,

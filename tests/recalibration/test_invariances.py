@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nearcal.recalibration._local_sample import QUANTILE_RULES
 
 import nearcal as nc
-from nearcal.recalibration._local_sample import QUANTILE_RULES
 
 M = 23
 OPTIONS = [

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from nearcal.recalibration._local_sample import QUANTILE_RULES
 
 import nearcal as nc
-from nearcal.recalibration._local_sample import QUANTILE_RULES
 from tests.reference import kernel_weights, nearest, weighted_moments, weighted_quantile
 
 RNG = np.random.default_rng(1)

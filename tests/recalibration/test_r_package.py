@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
+from nearcal.recalibration.algorithm import recalibrate_row, summarise
 
 R = np.load(Path(__file__).parents[1] / "data" / "gaussian_recalibratinn.npz")
 SIGMA = float(np.sqrt(R["mse"]))
@@ -44,6 +45,21 @@ def test_local_variance_in_r_s_normalisation(local):
     distances = local.neighbors(slice(None)).distances
     total = (0.75 * (1 - (distances / distances[:, -1:]) ** 2)).sum(axis=1)
     np.testing.assert_allclose(local.var() * total / (total - 1), R["local_var_unnormalised"], rtol=1e-6)
+
+
+def test_the_algorithm_in_plain_numpy():
+    """What the engine is tested against is itself what R computes."""
+    x, x_new, k = R["x_cal"][:, np.newaxis], R["x_new"][:, np.newaxis], int(R["k"])
+    dist, new = model(R["x_cal"]), model(R["x_new"])
+    for row in range(0, len(x_new), 7):
+        values, weights = recalibrate_row(dist, R["y_cal"], x, new[row], x_new[row], k)
+        mean, variance, (lower, upper) = summarise(values, weights, np.array([0.025, 0.975]))
+        assert_equal_to_r(mean, R["local_mean"][row])
+        assert_equal_to_r(lower, R["local_q025"][row])
+        assert_equal_to_r(upper, R["local_q975"][row])
+        distances = np.sort(np.abs(x[:, 0] - x_new[row]))[:k]
+        total = (0.75 * (1 - (distances / distances[-1]) ** 2)).sum()
+        np.testing.assert_allclose(variance * total / (total - 1), R["local_var_unnormalised"][row], rtol=1e-6)
 
 
 def test_global(everywhere):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from nearcal.recalibration._score_map import ScoreMap
 from scipy.optimize import minimize_scalar
 
 import nearcal as nc
-from nearcal.recalibration._score_map import ScoreMap
 
 
 def test_normal_predictions_get_the_formula_of_the_papers():

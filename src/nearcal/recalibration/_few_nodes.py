@@ -12,7 +12,7 @@ from nearcal._normal_scores import log_normal_density
 from nearcal.distributions.interpolation import Interpolated
 
 _PANELS, _DEGREE = 48, 8  # errors of 1e-10 for smooth quantile functions, 2e-3 at jumps
-_TAIL_EDGES = np.array([0.0, 1.0, 2.0, 4.0, 8.0])  # beyond the outermost knot; Φ(-8) = 6e-16 is left out
+_TAIL_EDGES = np.array([0.0, 1.0, 2.0, 4.0, 9.0, 20.0, 38.0])  # beyond the outermost knot, where heavy tails weigh
 
 
 def few_nodes(line: Interpolated) -> tuple[FloatArray, FloatArray]:

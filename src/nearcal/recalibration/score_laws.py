@@ -172,16 +172,11 @@ class Steps:
 
     def moments(self, base: Distribution) -> tuple[FloatArray, FloatArray]:
         """Return Σ w y and Σ w (y - mean)² of each row."""
-        from nearcal.kernels import summary
-
-        if self.conservative:
-            scores, weights = self.sorted_scores
-            return summary.row_moments(quantile_values(base, scores, self.neighborhoods.lengths), weights)
-        if isinstance(base, Normal):
+        if isinstance(base, Normal) and not self.conservative:
             mean, variance = self.score_moments()
             return base.loc + base.scale * mean, base.scale**2 * variance
-        scores, weights = self.weighted_scores()
-        return summary.row_moments(quantile_values(base, scores, self.neighborhoods.lengths), weights)
+        scores, weights = self.sorted_scores if self.conservative else self.weighted_scores()
+        return _sample_moments(quantile_values(base, scores, self.neighborhoods.lengths), weights)
 
     def quantiles(self, base: Distribution, p: FloatArray) -> FloatArray:
         """Return the least values whose cumulated weight reaches p."""
@@ -300,7 +295,7 @@ class EqualSteps:
             mean, variance = (moment[0] for moment in summary.row_moments(scores, weights))
             return base.loc + base.scale * mean, base.scale**2 * variance
         values = quantile_values(base, np.tile(scores, (len(base), 1)))
-        return summary.row_moments(values, np.tile(weights, (len(base), 1)))
+        return _sample_moments(values, np.tile(weights, (len(base), 1)))
 
     def quantiles(self, base: Distribution, p: FloatArray) -> FloatArray:
         """Return the least values whose cumulated weight reaches p."""
@@ -463,15 +458,28 @@ class Curve:
 
     def has_moment(self, base: Distribution, order: int) -> NDArray[np.bool_]:
         """Tell which rows have E |Y|^order: whether p |F⁻¹(p)|^order falls on its way into both tails."""
+        size = self._log_moment_tails(base, order)
+        # values that overflow so near are too large for a mean, whatever becomes of their weight
+        return ~((size[:, 0] > size[:, 1]) | (size[:, 3] > size[:, 2]) | np.isposinf(size).any(axis=1))
+
+    def _log_moment_tails(self, base: Distribution, order: int) -> FloatArray:
+        """Return log(p |F⁻¹(p)|^order) far out on either side: at scores of -20, -10, 10 and 20, (rows, 4)."""
         t = np.tile([-2 * _FAR, -_FAR, _FAR, 2 * _FAR], (len(base), 1))
         with np.errstate(divide="ignore"):
-            size = log_ndtr(-np.abs(t)) + order * np.log(np.abs(self.values(base, t)))
-        return ~((size[:, 0] > size[:, 1]) | (size[:, 3] > size[:, 2]))
+            return log_ndtr(-np.abs(t)) + order * np.log(np.abs(self.values(base, t)))
 
     @cached_property
     def rule(self) -> tuple[FloatArray, FloatArray]:
         """Scores and weights with E g(Z) = Σ weight · g(score) for smooth g; (1, q) where all rows share one curve."""
         return few_nodes(self.line) if self.is_shared else self.line.rule()
+
+
+def _sample_moments(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of weighted values; the latter infinite where a value overflows."""
+    from nearcal.kernels import summary
+
+    mean, variance = summary.row_moments(values, weights)
+    return mean, np.where(np.isfinite(mean), variance, np.inf)
 
 
 def count_not_above(sorted_z: FloatArray, base: Distribution, y: FloatArray) -> IntArray:

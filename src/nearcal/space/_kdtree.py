@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
 from nearcal._saved import one_of, savable, saved_array, saved_value
 from nearcal.space.search import Metric, Neighbors, equal_rows
 
@@ -42,14 +42,29 @@ class KDTreeIndex:
         """Return None: this search gains nothing from an order of its queries."""
 
     def nearest(self, points: FloatArray, k: int, eps: float) -> Neighbors:
-        """Return the k nearest points of each query."""
-        # a list of ranks keeps the neighbour axis for k = 1
-        queries = self._place(points)
-        found = self._tree.query(queries, k=range(1, k + 1), eps=eps, p=self._power)
-        distances, indices = (np.reshape(table, (len(points), k)) for table in found)
+        """Return the k nearest points of each query; exact ones are, among equals, those of the smallest index."""
+        distances, indices = self._query(self._place(points), k, k if eps > 0 else k + 1, eps)
         distances = self._from_tree(distances)
         indptr = equal_rows(len(points), k)
         return Neighbors(indptr, indices.ravel().astype(np.int32), distances.ravel(), distances.max(axis=1))
+
+    def _query(self, queries: FloatArray, k: int, wide: int, eps: float) -> tuple[FloatArray, IntArray]:
+        """Return the k nearest of the ``wide`` nearest, of more where the last of these are as far as the k-th."""
+        wide = min(wide, self.shape[0])
+        # a list of ranks keeps the neighbour axis for k = 1
+        found = self._tree.query(queries, k=range(1, wide + 1), eps=eps, p=self._power)
+        distances, indices = (np.reshape(table, (len(queries), wide)) for table in found)
+        if wide == k:
+            return distances, indices
+        near, nearest = distances[:, :k], indices[:, :k]
+        tied = np.flatnonzero(distances[:, k - 1] == distances[:, k])
+        if len(tied):
+            order = np.lexsort((indices[tied], distances[tied]))[:, :k]
+            near[tied], nearest[tied] = (np.take_along_axis(t[tied], order, axis=1) for t in (distances, indices))
+        undecided = np.flatnonzero(distances[:, k - 1] == distances[:, -1])
+        if len(undecided) and wide < self.shape[0]:
+            near[undecided], nearest[undecided] = self._query(queries[undecided], k, 2 * wide, eps)
+        return near, nearest
 
     def within(self, points: FloatArray, radius: float) -> Neighbors:
         """Return all points at distance <= radius of each query."""

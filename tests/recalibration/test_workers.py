@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-
 from nearcal.recalibration._chunks import Workers
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from nearcal.recalibration._score_map import ScoreMap
 from scipy.special import ndtri
 from scipy.stats import norm
 
 import nearcal as nc
-from nearcal.recalibration._score_map import ScoreMap
 
 RNG = np.random.default_rng(5)
 KNOTS = 30

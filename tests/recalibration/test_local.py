@@ -5,13 +5,13 @@ import re
 
 import numpy as np
 import pytest
-
-import nearcal as nc
 from nearcal.neighbors import METRICS
 from nearcal.recalibration._local_sample import QUANTILE_RULES
 from nearcal.recalibration._neighborhoods import THINS
 from nearcal.scaling import SCALINGS
 from nearcal.smoothing import SMOOTHINGS
+
+import nearcal as nc
 from tests.recalibration.cases import (
     DIST,
     NEW,
