@@ -29,7 +29,6 @@ _KINDS: dict[str, Callable[[Candidate], bool]] = {
 }
 
 
-@savable(table=instance(Table), chosen=instance(Candidate), reason=text)
 @savable(table=instance(Table), chosen=instance(Candidate), reason=text, recalibrator=having("recalibrate", "n_cal_"))
 @dataclass(frozen=True, repr=False)
 class Tuning:
