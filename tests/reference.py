@@ -51,6 +51,25 @@ def weighted_moments(values, weights):
     return mean, (weights * (values - mean) ** 2).sum()
 
 
+def weight_below(keys, weights, threshold):
+    """Return the weight of keys below a threshold, and of the rest."""
+    return weights[keys < threshold].sum(), weights[~(keys < threshold)].sum()
+
+
+def without_own(indices, distances, own):
+    """Neighbours but for the point itself or, where it is missing, for the farthest of the largest index."""
+    place = np.flatnonzero(indices == own)
+    spare = place[0] if len(place) else np.lexsort((indices, distances))[-1]
+    return np.delete(indices, spare), np.delete(distances, spare)
+
+
+def chebyshev_series(series, panel, x):
+    """Sum c_k T_k(x) with T_k(x) = cos(k arccos x), the coefficients being those of each score's panel."""
+    orders = np.arange(series.shape[2])
+    own = np.take_along_axis(series, panel[:, :, np.newaxis], axis=1)
+    return (own * np.cos(orders * np.arccos(x)[:, :, np.newaxis])).sum(axis=2)
+
+
 def sample_crps(values, weights, y):
     """CRPS of a weighted sample: Σ w |v - y| - ½ ΣΣ w w' |v - v'|."""
     spread = np.abs(values[:, np.newaxis] - values)

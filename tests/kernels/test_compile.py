@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from nearcal import _normal_scores
-from nearcal.kernels import _compile
+from nearcal.kernels import compile as compiling
 
 
 def test_kernels_work_where_nothing_can_be_written():
@@ -25,7 +25,7 @@ print(weigh(np.array([0, 2]), np.array([1.0, 2.0]), np.array([2.0]), UNIFORM)[0]
 
 def test_kernels_are_compiled_for_the_present_sources():
     """Numba does not see edits of a function in another file: ``conftest.py`` keeps a cache for each state."""
-    sources = sorted(Path(_compile.__file__).parent.glob("*.py"))
+    sources = sorted(Path(compiling.__file__).parent.glob("*.py"))
     sources.append(Path(_normal_scores.__file__))
     state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     assert Path(os.environ["NUMBA_CACHE_DIR"]).name == state

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcal.kernels import _leave_one_out, _panels, _select, _weights
+from nearcal.kernels import leave_one_out, select, weights
 from tests import reference
 
 SMOOTHINGS = ("epanechnikov", "uniform", "gaussian")
-KINDS = np.array([getattr(_weights, name.upper()) for name in SMOOTHINGS])
+KINDS = np.array([getattr(weights, name.upper()) for name in SMOOTHINGS])
 
 
 @st.composite
@@ -29,24 +29,60 @@ def searches(draw):
     return points, k, found, distances, rng.permutation(n).astype(np.int32), rng
 
 
-def order(points, k, found, distances, ranks):
-    n = len(points)
-    indices, ordered = np.empty((n, k), np.int32), np.empty((n, k))
-    _leave_one_out.order_others(found, distances, np.arange(n), ranks, indices, ordered)
-    return indices, ordered
+def drop(k, found, distances, own):
+    indices, kept = np.empty((len(own), k), np.int32), np.empty((len(own), k))
+    leave_one_out.drop_own(found, distances, own, indices, kept)
+    return indices, kept
+
+
+def order(k, found, distances, ranks):
+    indices, kept = drop(k, found, distances, np.arange(len(found)))
+    ordered, ordered_distances = np.empty_like(indices), np.empty_like(kept)
+    leave_one_out.order_by_rank(indices, kept, ranks, ordered, ordered_distances)
+    return ordered, ordered_distances
 
 
 @settings(deadline=None)
 @given(case=searches())
 def test_others_are_the_nearest_without_the_point(case):
-    points, k, found, distances, ranks, _ = case
-    indices, ordered = order(points, k, found, distances, ranks)
+    points, k, found, distances, _, _ = case
+    indices, kept = drop(k, found, distances, np.arange(len(points)))
     for row in range(len(points)):
         others = np.delete(np.arange(len(points)), row)
         nearest, near = reference.nearest(points[others], points[row], k)
-        by_rank = np.argsort(ranks[others[nearest]])
-        np.testing.assert_array_equal(indices[row], others[nearest][by_rank])
-        np.testing.assert_array_equal(ordered[row], near[by_rank])
+        by_index = np.argsort(indices[row])
+        np.testing.assert_array_equal(indices[row][by_index], np.sort(others[nearest]))
+        np.testing.assert_array_equal(kept[row][by_index], near[np.argsort(others[nearest])])
+
+
+@settings(deadline=None)
+@given(case=searches())
+def test_the_rest_keeps_its_order_and_leaves_out_the_point_or_the_last_of_the_farthest(case):
+    _, k, found, distances, _, _ = case
+    own = np.arange(len(found))
+    indices, kept = drop(k, found, distances, own)
+    for row in own:
+        expected = reference.without_own(found[row], distances[row], row)
+        np.testing.assert_array_equal(indices[row], expected[0])
+        np.testing.assert_array_equal(kept[row], expected[1])
+
+
+@settings(deadline=None)
+@given(case=searches())
+def test_order_by_rank(case):
+    _, k, found, distances, ranks, _ = case
+    indices, kept = drop(k, found, distances, np.arange(len(found)))
+    ordered, ordered_distances = order(k, found, distances, ranks)
+    by_rank = np.argsort(ranks[indices], axis=1)
+    np.testing.assert_array_equal(ordered, np.take_along_axis(indices, by_rank, axis=1))
+    np.testing.assert_array_equal(ordered_distances, np.take_along_axis(kept, by_rank, axis=1))
+
+
+def test_distances_that_are_no_numbers_still_drop_one():
+    found, own = np.array([[4, 7, 2], [1, 0, 3]], dtype=np.int32), np.array([9, 0])
+    indices, _ = drop(2, found, np.full((2, 3), np.nan), own)
+    assert set(indices[0]) < {4, 7, 2}
+    np.testing.assert_array_equal(indices[1], [1, 3])
 
 
 @settings(deadline=None, max_examples=40)
@@ -54,28 +90,18 @@ def test_others_are_the_nearest_without_the_point(case):
 def test_crps_of_smaller_neighbourhoods(case, data):
     points, k, found, distances, ranks, rng = case
     n = len(points)
-    indices, ordered = order(points, k, found, distances, ranks)
+    indices, ordered = order(k, found, distances, ranks)
     standard = rng.normal(size=n) if data.draw(st.booleans()) else np.round(rng.normal(size=n))
     values = np.sort(standard)[ranks]
     y = rng.normal(size=n) * 3
     sizes = np.array(sorted(data.draw(st.sets(st.integers(1, k), min_size=1, max_size=4)), reverse=True))
     crps = np.empty((n, len(sizes), len(KINDS)))
-    _leave_one_out.prefix_crps(indices, ordered, values[indices], y, sizes, KINDS, _select.make_scratch(k), crps)
+    leave_one_out.prefix_crps(indices, ordered, values[indices], y, sizes, KINDS, select.make_scratch(k), crps)
     for row in range(n):
         others = np.delete(np.arange(n), row)
         for a, size in enumerate(sizes):
             nearest, near = reference.nearest(points[others], points[row], size)
             for b, smoothing in enumerate(SMOOTHINGS):
-                weights = reference.kernel_weights(near, near.max(), smoothing)
-                expected = reference.sample_crps(values[others[nearest]], weights, y[row])
+                own = reference.kernel_weights(near, near.max(), smoothing)
+                expected = reference.sample_crps(values[others[nearest]], own, y[row])
                 np.testing.assert_allclose(crps[row, a, b], expected, rtol=1e-10, atol=1e-13)
-
-
-def test_panels_sum_the_series_of_each_scores_panel():
-    rng = np.random.default_rng(0)
-    series, panels, polynomials = rng.normal(size=(3, 2, 20)), rng.integers(0, 2, size=9), rng.normal(size=(9, 20))
-    indices = rng.integers(0, 9, size=(3, 5)).astype(np.int32)
-    values = np.empty((3, 5))
-    _panels.evaluate_panels(series, panels, polynomials, indices, values)
-    expected = [[series[r, panels[i]] @ polynomials[i] for i in indices[r]] for r in range(3)]
-    np.testing.assert_allclose(values, expected, rtol=1e-12)

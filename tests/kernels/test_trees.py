@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcal.kernels import _trees
+from nearcal.kernels import trees
 from tests import reference
 
 
@@ -22,5 +22,5 @@ def test_a_tree_explains_what_its_slow_twin_explains(seed, least, ties):
     draws = rng.random((30, 4, 2))
     expected = reference.tree_relevance(columns, targets, rows[:40], rows[40:], draws, least)
     found = np.zeros(d)
-    _trees.tree_relevance(columns, targets, rows[:40].copy(), rows[40:].copy(), draws, least, found)
+    trees.tree_relevance(columns, targets, rows[:40].copy(), rows[40:].copy(), draws, least, found)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

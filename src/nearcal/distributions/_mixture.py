@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
 from nearcal._errors import InvalidInputError
@@ -54,6 +53,7 @@ class Mixture(Distribution):
         )
         # a component with atoms gives the mixture its atoms
         self._store(is_continuous=all(component.is_continuous for component in components))
+        self._store(has_density=any(component.has_density for component in components))
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -70,7 +70,10 @@ class Mixture(Distribution):
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights)
         terms = [log_weights[:, [c]] + values for c, values in enumerate(log_values)]
-        return logsumexp(terms, axis=0)
+        top = np.max(terms, axis=0)
+        top = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            return top + np.log(_add_in_turn([np.exp(term - top) for term in terms]))
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
         return self._log_tails(y)[0]
@@ -119,14 +122,22 @@ class Mixture(Distribution):
 
     def mean(self) -> FloatArray:
         """Return Σ w_c mean_c."""
-        means = np.array([component.mean() for component in self.components])
-        return np.einsum("nc,cn->n", self.weights, means)
+        return _add_in_turn([self.weights[:, c] * part.mean() for c, part in enumerate(self.components)])
 
     def var(self) -> FloatArray:
         """Return Σ w_c (var_c + (mean_c - mean)²)."""
-        means = np.array([component.mean() for component in self.components])
-        variances = np.array([component.var() for component in self.components])
-        return np.einsum("nc,cn->n", self.weights, variances + (means - self.mean()) ** 2)
+        mean = self.mean()
+        return _add_in_turn(
+            [self.weights[:, c] * (part.var() + (part.mean() - mean) ** 2) for c, part in enumerate(self.components)]
+        )
+
+
+def _add_in_turn(terms: list[FloatArray]) -> FloatArray:
+    """Return the sum of arrays, one after the other: along an axis numpy's order depends on the number of rows."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
 
 
 def normalise_weights(weights: Any, n: int, c: int, what: str) -> FloatArray:

@@ -87,7 +87,8 @@ class _Panels:
     def __init__(self, edges: FloatArray, scores: FloatArray) -> None:
         low, high = np.clip([scores.min(), scores.max()], edges[0], edges[-1])
         first = max(int(np.searchsorted(edges, low, side="right")) - 1, 0)
-        last = max(int(np.searchsorted(edges, high)), first + 1)
+        # a score on an edge belongs to the panel above it, whether or not other rows have scores there
+        last = max(int(np.searchsorted(edges, high, side="right")), first + 1)
         self.edges = edges[first : min(last, len(edges) - 1) + 1]
         self.middle, self.half = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges) / 2
 

@@ -43,18 +43,21 @@ def find_longest(indptr):
 
 @kernel
 def row_moments(values, weights):
-    """Return Σ w v and Σ w (v - mean)² along each row; entries of weight zero change nothing, to the last bit."""
+    """Return Σ w v and Σ w (v - mean)² along each row; entries of weight zero change nothing, to the last bit.
+
+    Weights of a quadrature may be negative.
+    """
     rows, width = values.shape
     mean = np.zeros(rows)
     variance = np.zeros(rows)
     for row in range(rows):
         total = 0.0
         for i in range(width):
-            if weights[row, i] > 0.0:
+            if weights[row, i] != 0.0:
                 total += weights[row, i] * values[row, i]
         spread = 0.0
         for i in range(width):
-            if weights[row, i] > 0.0:
+            if weights[row, i] != 0.0:
                 deviation = values[row, i] - total
                 spread += weights[row, i] * deviation * deviation
         mean[row] = total

@@ -343,7 +343,8 @@ class LearntPolish(LearntCorrection):
         scores = np.concatenate([self.map.after(np.broadcast_to(line.scores, line.values.shape)), after], axis=1)
         values = np.concatenate([line.values, line.from_z(before)], axis=1)
         # both increase, so that pairs survive sorting
-        return Curve(Interpolated(np.sort(scores, axis=1), np.sort(values, axis=1), normal_tails=True))
+        bent = Interpolated(np.sort(scores, axis=1), np.sort(values, axis=1), normal_tails=True)
+        return Curve(bent, is_shared=curve.is_shared)
 
     def _to_saved(self) -> dict[str, Any]:
         return {"map": self.map}

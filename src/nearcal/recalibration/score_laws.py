@@ -284,7 +284,8 @@ class EqualSteps:
         scores, weights = self.sorted_scores
         if self.size == 1:
             scores, weights = np.repeat(scores, 2, axis=1), np.array([[1.0, 0.0]])
-        return Curve(through_draws(scores, weights, np.full(1, float(self.size)) if predictive else None))
+        size = np.full(1, float(self.size)) if predictive else None
+        return Curve(through_draws(scores, weights, size), is_shared=True)
 
     def moments(self, base: Distribution) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the values at all scores."""
@@ -337,16 +338,21 @@ class EqualSteps:
 class Curve:
     """A continuous distribution of scores: straight lines between knots on the scale of normal scores, Normal tails.
 
-    One row of knots stands for all rows alike.
+    Parameters
+    ----------
+    line : Interpolated
+        The curves of some rows, or one that stands for all rows alike.
+    is_shared : bool
+        Whether it is one for all: a batch of one row has one curve too, and must be treated as in any other batch.
     """
 
-    def __init__(self, line: Interpolated) -> None:
-        self.line = line
+    def __init__(self, line: Interpolated, *, is_shared: bool = False) -> None:
+        self.line, self.is_shared = line, is_shared
 
     @classmethod
     def shared(cls, after: FloatArray, before: FloatArray) -> Self:
         """Return the law of all rows whose quantiles at levels Φ(after) are ``before``, (q,) both, increasing."""
-        return cls(Interpolated(after[np.newaxis], before[np.newaxis], normal_tails=True))
+        return cls(Interpolated(after[np.newaxis], before[np.newaxis], normal_tails=True), is_shared=True)
 
     def _to_saved(self) -> dict[str, Any]:
         return {"after": self.line.scores[0], "before": self.line.values[0]}
@@ -364,11 +370,6 @@ class Curve:
     def take(self, rows: IntArray) -> "Curve":
         """Return the chosen rows."""
         return self if self.is_shared else Curve(self.line.take(rows))
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether one row of knots stands for all rows."""
-        return len(self.line.values) == 1
 
     def after(self, z: FloatArray) -> FloatArray:
         """Return Φ⁻¹(P(Z <= z)): recalibrated scores of base scores."""

@@ -22,7 +22,7 @@ from nearcal.distributions import (
     Samples,
     StudentT,
 )
-from nearcal.distributions.interpolation import Interpolated
+from nearcal.distributions.interpolation import Interpolated, add_up
 from nearcal.scores._crps import BREAKS, RELATIVE_TOLERANCE, crps_rows, integrate
 from nearcal.scores.arrays import interpolated_crps, sorted_sample_crps
 
@@ -112,17 +112,17 @@ def _normal_mixture(dist: Mixture, y: FloatArray) -> FloatArray:
     loc = np.stack([component.loc for component in dist.components if isinstance(component, Normal)])
     scale = np.stack([component.scale for component in dist.components if isinstance(component, Normal)])
     weights = dist.weights.T
-    score = (weights * _absolute_normal_mean(y - loc, scale)).sum(axis=0)
+    score = add_up((weights * _absolute_normal_mean(y - loc, scale)).T)  # term by term: a row's sum is its own
     for c in range(len(loc)):  # a row of pairs at a time: memory stays that of the mixture
         pairs = _absolute_normal_mean(loc[c] - loc, np.hypot(scale[c], scale))
-        score -= 0.5 * weights[c] * (weights * pairs).sum(axis=0)
+        score -= 0.5 * weights[c] * add_up((weights * pairs).T)
     return score
 
 
 def _mean_crps(dist: Mixture, y: FloatArray) -> FloatArray:
     scores = np.stack([crps_rows(component, y) for component in dist.components], axis=1)
     # a component of weight zero has no say, even without a mean
-    return (dist.weights * np.where(dist.weights > 0, scores, 0.0)).sum(axis=1)
+    return add_up(dist.weights * np.where(dist.weights > 0, scores, 0.0))
 
 
 def _disagreement(dist: Mixture, scale: FloatArray) -> FloatArray:
