@@ -13,7 +13,31 @@ _LOG_2 = np.log(2.0)
 _SQRT_HALF = np.sqrt(0.5)
 
 
-class Normal(ParametricDistribution):
+class LocationScale(ParametricDistribution):
+    """A family whose row j is loc_j + scale_j times one standard distribution."""
+
+    _parameter_names = ("loc", "scale")
+    loc: FloatArray
+    scale: FloatArray
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        parameters = broadcast_parameters(loc=loc, scale=scale)
+        require_positive(parameters["scale"], "scale")
+        self._store(**parameters)
+
+    def _standardise(self, y: FloatArray) -> FloatArray:
+        loc, scale = self._columns()
+        return (y - loc) / scale
+
+    def mean(self) -> FloatArray:
+        """Return loc."""
+        return np.array(self.loc)
+
+    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution]:
+        return self.loc, self.scale, type(self)(0.0, 1.0)
+
+
+class Normal(LocationScale):
     """Normal distributions with mean ``loc`` and standard deviation ``scale``.
 
     Parameters
@@ -30,18 +54,8 @@ class Normal(ParametricDistribution):
     array([40.])
     """
 
-    _parameter_names = ("loc", "scale")
-    loc: FloatArray
-    scale: FloatArray
-
-    def __init__(self, loc: Any, scale: Any) -> None:
-        parameters = broadcast_parameters(loc=loc, scale=scale)
-        require_positive(parameters["scale"], "scale")
-        self._store(**parameters)
-
     def _z(self, y: FloatArray) -> FloatArray:
-        loc, scale = self._columns()
-        return (y - loc) / scale
+        return self._standardise(y)
 
     def _from_z(self, z: FloatArray) -> FloatArray:
         loc, scale = self._columns()
@@ -56,16 +70,9 @@ class Normal(ParametricDistribution):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return log_normal_density(self._z(y)) - np.log(self.scale[:, np.newaxis])
 
-    def mean(self) -> FloatArray:
-        """Return loc."""
-        return np.array(self.loc)
-
     def var(self) -> FloatArray:
         """Return scale²."""
         return self.scale**2
-
-    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution]:
-        return self.loc, self.scale, Normal(0.0, 1.0)
 
 
 class LogNormal(ParametricDistribution):
@@ -123,7 +130,7 @@ class LogNormal(ParametricDistribution):
         return np.expm1(self.sigma**2) * np.exp(2 * self.mu + self.sigma**2)
 
 
-class Laplace(ParametricDistribution):
+class Laplace(LocationScale):
     """Laplace (double exponential) distributions.
 
     Parameters
@@ -137,19 +144,6 @@ class Laplace(ParametricDistribution):
     >>> nc.Laplace(0.0, 1.0).var()
     array([2.])
     """
-
-    _parameter_names = ("loc", "scale")
-    loc: FloatArray
-    scale: FloatArray
-
-    def __init__(self, loc: Any, scale: Any) -> None:
-        parameters = broadcast_parameters(loc=loc, scale=scale)
-        require_positive(parameters["scale"], "scale")
-        self._store(**parameters)
-
-    def _standardise(self, y: FloatArray) -> FloatArray:
-        loc, scale = self._columns()
-        return (y - loc) / scale
 
     def _from_z(self, z: FloatArray) -> FloatArray:
         loc, scale = self._columns()
@@ -167,16 +161,9 @@ class Laplace(ParametricDistribution):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return -np.abs(self._standardise(y)) - _LOG_2 - np.log(self.scale[:, np.newaxis])
 
-    def mean(self) -> FloatArray:
-        """Return loc."""
-        return np.array(self.loc)
-
     def var(self) -> FloatArray:
         """Return 2 scale²."""
         return 2 * self.scale**2
-
-    def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution]:
-        return self.loc, self.scale, Laplace(0.0, 1.0)
 
 
 def _laplace_lower_tail(x: FloatArray) -> FloatArray:

@@ -7,7 +7,6 @@ from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray, as_columns, as_float_array, check_choice, require_finite
 from nearcal._errors import InvalidInputError
-from nearcal._normal_scores import log_tails_from_z
 from nearcal.distributions.base import Distribution
 from nearcal.distributions.interpolation import Interpolated
 
@@ -15,7 +14,39 @@ Tails = Literal["normal", "empirical"]
 TAILS: tuple[Tails, ...] = ("normal", "empirical")
 
 
-class Quantiles(Distribution):
+class CurveDistribution(Distribution):
+    """A batch known by knots: its ``curve`` holds every statistic."""
+
+    curve: Any  # Interpolated, or steps with the same methods
+
+    def _logcdf(self, y: FloatArray) -> FloatArray:
+        return self.curve.log_tails(y)[0]
+
+    def _logsf(self, y: FloatArray) -> FloatArray:
+        return self.curve.log_tails(y)[1]
+
+    def _logpdf(self, y: FloatArray) -> FloatArray:
+        return self.curve.logpdf(y)
+
+    def _z(self, y: FloatArray) -> FloatArray:
+        return self.curve.bounded_z(y)
+
+    def _unbounded_z(self, y: FloatArray) -> FloatArray:
+        return self.curve.z(y)
+
+    def _from_z(self, z: FloatArray) -> FloatArray:
+        return self.curve.from_z(z)
+
+    def mean(self) -> FloatArray:
+        """Return the mean of the distribution that the knots make."""
+        return self.curve.moments()[0]
+
+    def var(self) -> FloatArray:
+        """Return the variance of the distribution that the knots make."""
+        return self.curve.moments()[1]
+
+
+class Quantiles(CurveDistribution):
     """Distributions given by their quantiles at some levels.
 
     Parameters
@@ -76,32 +107,6 @@ class Quantiles(Distribution):
 
     def _rows(self, rows: IntArray) -> Self:
         return self._with(values=self.values[rows], curve=self.curve.take(rows))
-
-    def _logcdf(self, y: FloatArray) -> FloatArray:
-        return log_tails_from_z(self.curve.z(y))[0]
-
-    def _logsf(self, y: FloatArray) -> FloatArray:
-        return log_tails_from_z(self.curve.z(y))[1]
-
-    def _logpdf(self, y: FloatArray) -> FloatArray:
-        return self.curve.logpdf(y)
-
-    def _z(self, y: FloatArray) -> FloatArray:
-        return self.curve.bounded_z(y)
-
-    def _unbounded_z(self, y: FloatArray) -> FloatArray:
-        return self.curve.z(y)
-
-    def _from_z(self, z: FloatArray) -> FloatArray:
-        return self.curve.from_z(z)
-
-    def mean(self) -> FloatArray:
-        """Return the mean of the interpolated distribution."""
-        return self.curve.moments()[0]
-
-    def var(self) -> FloatArray:
-        """Return the variance of the interpolated distribution."""
-        return self.curve.moments()[1]
 
 
 def _check_levels(levels: Any) -> FloatArray:

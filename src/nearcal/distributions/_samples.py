@@ -6,14 +6,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray, as_columns, check_choice
-from nearcal._normal_scores import LEVEL_TOLERANCE, log_tails_from_z
+from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal.distributions._mixture import normalise_weights
-from nearcal.distributions._quantiles import TAILS, Tails, require_spread
-from nearcal.distributions.base import Distribution
+from nearcal.distributions._quantiles import TAILS, CurveDistribution, Tails, require_spread
 from nearcal.distributions.interpolation import Interpolated, add_up, count_not_above, sort_weighted, through_draws
 
 
-class Samples(Distribution):
+class Samples(CurveDistribution):
     """Distributions given by draws, equally weighted or not.
 
     Parameters
@@ -80,38 +79,9 @@ class Samples(Distribution):
         weights = self.weights if len(self.weights) == 1 else self.weights[rows]
         return self._with(draws=self.draws[rows], weights=weights, curve=self.curve.take(rows))
 
-    def _logcdf(self, y: FloatArray) -> FloatArray:
-        return self._log_tails(y)[0]
-
-    def _logsf(self, y: FloatArray) -> FloatArray:
-        return self._log_tails(y)[1]
-
-    def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self.curve.log_tails(y) if isinstance(self.curve, _Steps) else log_tails_from_z(self.curve.z(y))
-
-    def _z(self, y: FloatArray) -> FloatArray:
-        return self.curve.bounded_z(y)
-
-    def _unbounded_z(self, y: FloatArray) -> FloatArray:
-        return self.curve.z(y)
-
-    def _from_z(self, z: FloatArray) -> FloatArray:
-        return self.curve.from_z(z)
-
-    def _logpdf(self, y: FloatArray) -> FloatArray:
-        return self.curve.logpdf(y)
-
     def _resolution(self) -> FloatArray:
         share = np.sum(self.weights**2, axis=1) if self.tails == "empirical" else np.zeros(1)
         return np.broadcast_to(share, len(self))
-
-    def mean(self) -> FloatArray:
-        """Return the mean of every row; with empirical tails that of the weighted draws."""
-        return self.curve.moments()[0]
-
-    def var(self) -> FloatArray:
-        """Return the variance of every row; with empirical tails Σ w (y - mean)² of the draws."""
-        return self.curve.moments()[1]
 
 
 class _Steps:

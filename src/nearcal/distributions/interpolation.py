@@ -11,7 +11,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal._normal_scores import log_normal_density
+from nearcal._normal_scores import log_normal_density, log_tails_from_z
 
 _LOG_HALF = -np.log(2.0)
 _KNOTS_PER_ROOT = 2  # of n draws, 2 √n are knots: with all of them a density would be all spikes
@@ -99,6 +99,10 @@ class Interpolated:
             above = np.full_like(above, np.inf)  # all probability is at or below the last value
         s = self.values.shape[1]
         return np.where(right == 0, below, np.where(right == s, above, inner))
+
+    def log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the logarithms of the probabilities at or below y and above y."""
+        return log_tails_from_z(self.z(y))
 
     def bounded_z(self, y: FloatArray) -> FloatArray:
         """Return finite normal scores: half of the probability of a flat tail counts as beyond y."""
