@@ -233,7 +233,9 @@ def _corrected_sample(steps: Steps, base: Distribution) -> tuple[FloatArray, Flo
         levels = (np.arange(_MOST_COSTLY) + 0.5) / _MOST_COSTLY
         values = steps.quantiles(base, np.tile(levels, (len(base), 1)))
         return values, np.full((1, _MOST_COSTLY), 1 / _MOST_COSTLY)
-    scores, weights = steps.sorted_scores
+    scores, weights = steps.weighted_scores()
+    order = np.argsort(scores, axis=1)
+    scores, weights = (np.take_along_axis(table, order, axis=1) for table in (scores, weights))
     return quantile_values(base, scores), weights
 
 
