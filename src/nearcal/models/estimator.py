@@ -89,7 +89,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     >>> y = rng.normal(X[:, 0] ** 2, np.exp(X[:, 0]))
     >>> model = nc.RecalibratedRegressor(Ridge(), random_state=0).fit(X, y)
     >>> model.predict_dist([[-0.9], [0.9]]).std().round(1)
-    array([0.5, 2.1])
+    array([0.5, 2.2])
     >>> lower, upper = model.predict_interval([[-0.9], [0.9]], coverage=0.9)
     """
 

@@ -205,7 +205,7 @@ def tune(
     'both'
     >>> new = tuning.recalibrator.recalibrate(nc.Normal([0.0, 0.0], 1.0), [[0.0, -0.9], [0.0, 0.9]])
     >>> new.std().round(1)
-    array([0.2, 5.8])
+    array([0.2, 6.3])
     """
     dist = require_distribution(dist_cal, "dist_cal")
     z = calibration_scores(dist, y_cal)
