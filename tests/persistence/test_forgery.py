@@ -1,6 +1,7 @@
 """A file whose checksums are right, and that nearcal has not written: an error, at once, and nothing is executed."""
 
 import copy
+import inspect
 import json
 import re
 import time
@@ -126,10 +127,12 @@ def test_what_code_relies_on_is_checked_even_in_a_forgery(name, files):
 
 
 STRANGE = {"dict": {"forged": 1}}
-# arguments that are checked by the next fit, which alone asks for them; what adapters make of a model is their own
+# arguments are checked by the next fit, which alone asks for them; what adapters make of a model is their own
 UNCHECKED = {
-    "GlobalRecalibrator": {"quantile_rule"},
-    "QuantileNetRecalibrator": set(nc.QuantileNetRecalibrator().get_params()),
+    **{
+        cls.__name__: set(inspect.signature(cls).parameters)
+        for cls in (nc.LocalRecalibrator, nc.KNNRegressor, nc.GlobalRecalibrator, nc.QuantileNetRecalibrator)
+    },
     "Recalibration": {"learnt"},
 }
 
@@ -271,6 +274,8 @@ FIELDS = {
     "Recalibration": ("Recalibration", {"recalibrator": None, "layer": 3, "reason": None, "learnt": 1, "model": None}),
     "PointHead": ("Recalibration", {"response": "sqrt", "scale": -1.0}),
     "SpaceMap": ("CalibratedModel", {"name": 3, "center": None, "matrix": 1.0}),
+    "KNearest": ("boxes", {"k": 0, "eps": -1.0, "smoothing": "box"}),
+    "WithinRadius": ("radius, thin rows", {"radius": 1.0, "smoothing": "box", "n_cal": None}),
     "Radius": ("radius, thin rows", {"distance": -1.0, "min_neighbors": 0, "thin": "few"}),
     "Scaling": ("principal components", {"name": "minmax", "components": 0}),
     "Workers": ("all options", {"threads": 0, "memory": 10, "progress": 1}),
@@ -314,12 +319,17 @@ def test_knots_that_do_not_increase(kind, files):
             nc.load(forge(files(kind), forgery))
 
 
-def test_corrections_that_the_settings_do_not_allow(files):
-    def by_steps(objects, arrays):
-        objects["LocalRecalibrator"]["holds"]["parameters"]["dict"]["quantile_rule"] = "step"
-
-    with pytest.raises(nc.ArtefactError, match=r"Polish\(\) needs a continuous quantile_rule"):
-        nc.load(forge(files("all corrections"), by_steps))
+@pytest.mark.parametrize(
+    ("kind", "of", "field", "value"),
+    [
+        ("boxes", "KNearest", "k", 701),
+        ("radius, thin rows", "WithinRadius", "n_cal", 701),
+        ("radius, thin rows", "Radius", "distance", 0.0),
+    ],
+)
+def test_neighbourhoods_that_do_not_fit_the_points(kind, of, field, value, files):
+    with pytest.raises(nc.ArtefactError, match=r"neighborhood_ must be|radius must be"):
+        nc.load(forge(files(kind), lambda objects, arrays: objects[of]["holds"].update({field: value})))
 
 
 def change_class(objects, arrays):

@@ -18,7 +18,7 @@ import nearcal as nc
 from nearcal._saved import savable_classes
 from nearcal.persistence import read
 from nearcal.persistence._encoding import Decoder, Encoder, import_savable
-from tests.persistence.cases import CASES, MODELS, answers, local
+from tests.persistence.cases import CASES, MODELS, answers, calibration_set, local
 
 IN_A_NEW_PROCESS = """
 import hashlib, sys, nearcal as nc
@@ -86,11 +86,17 @@ def test_results_are_the_same_in_a_new_process(fitted, tmp_path):
     assert dict(zip(fitted, found, strict=True)) == expected
 
 
-def test_parameters_changed_after_the_fit_are_saved_as_they_are(tmp_path):
-    changed = CASES["boxes"]().set_params(k=7, smoothing="uniform", scaling="whiten")
+def test_parameters_changed_after_the_fit_are_saved_as_they_are_and_wait_for_the_next(tmp_path):
+    changed = CASES["boxes"]()
+    before = answers(changed)
+    changed.set_params(k=7000, smoothing="uniform", scaling="whiten", metric="cosine", quantile_rule="predictive")
+    assert answers(changed) == before
     nc.save(changed, tmp_path / "it")
-    assert repr(nc.load(tmp_path / "it")) == "LocalRecalibrator(k=7, smoothing='uniform', scaling='whiten')"
-    assert answers(nc.load(tmp_path / "it")) == answers(changed)
+    loaded = nc.load(tmp_path / "it")
+    assert loaded.get_params() == changed.get_params()
+    assert answers(loaded) == before
+    with pytest.raises(nc.InvalidParameterError, match="k must be at most the number of calibration points, 700"):
+        loaded.fit(*calibration_set())
 
 
 def test_functions_and_generators_come_back_as_defaults(tmp_path):

@@ -56,10 +56,10 @@ def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
         BlockedBrute CalibratedModel CalibrationScores Candidate ColumnsModel ConformalRecalibrator Curve EqualSteps
-        FaissIndex GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor LeafBoxes
-        LearntLinear LearntPolish LearntShrinkage LocalLinear LocalRecalibrator OwnIsolation PointHead Polish
+        FaissIndex GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest
+        LeafBoxes LearntLinear LearntPolish LearntShrinkage LocalLinear LocalRecalibrator OwnIsolation PointHead Polish
         QuantileNetRecalibrator QuantileNetwork Radius Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser
-        Table Tuning VarianceScaling Workers
+        Table Tuning VarianceScaling WithinRadius Workers
     """
     expected = names.split()
     assert (

@@ -206,3 +206,39 @@ def test_of_many_rows_the_best_on_some_are_scored_on_all(monkeypatch):
     assert list(finalists) == sorted(every, key=lambda candidate: every[candidate][rows].mean())[:3]
     for candidate, scores in finalists.items():
         np.testing.assert_array_equal(scores, every[candidate])
+
+
+def test_of_many_rows_spaces_race(monkeypatch):
+    rng = np.random.default_rng(7)
+    dist, y, space = calibration_set(n=300)
+    spaces = [space, space[:, 1:], space + 0.1 * rng.normal(size=space.shape), *rng.normal(size=(4, 300, 2))]
+    sizes = (60, 20)
+    every = local_crps(dist, y, spaces, sizes, SMOOTHINGS)
+    monkeypatch.setattr(scoring, "_RACE_FROM", 250)
+    monkeypatch.setattr(scoring, "_RACE_ROWS", 150)
+    monkeypatch.setattr(scoring, "_BEHIND", 1.0)
+    everyone, scores = scorer_of(dist, y, spaces, 60).score_plain(sizes, SMOOTHINGS)
+    np.testing.assert_array_equal(everyone, global_crps(dist, y))
+    # the same by hand: the best candidate of each space on the first rows, against the best of all there
+    rows = np.random.default_rng(0).permutation(300)[:150]
+    best = [min(own.reshape(-1, 300)[:, rows], key=np.mean) for own in every]
+    ranking = np.argsort([own.mean() for own in best])
+    behind = [own - best[ranking[0]] for own in best]
+    stay = {place for place, own in enumerate(behind) if own.mean() <= own.std() / np.sqrt(150)} | {
+        *ranking[:3].tolist()
+    }
+    assert 3 <= len(stay) < 7
+    assert {candidate.space for candidate in scores} == {str(place) for place in stay}
+    for candidate, own in scores.items():
+        a, b = sizes.index(candidate.k), SMOOTHINGS.index(candidate.smoothing)
+        np.testing.assert_array_equal(own, every[int(candidate.space), a, b])
+
+
+def test_three_spaces_do_not_race(monkeypatch):
+    monkeypatch.setattr(scoring, "_RACE_FROM", 20)
+    monkeypatch.setattr(scoring, "_RACE_ROWS", 10)
+    monkeypatch.setattr(scoring, "_BEHIND", -1e9)  # nobody stays by merit
+    dist, y, space = calibration_set()
+    assert len(local_crps(dist, y, [space, space[:, :1], space[:, 1:]], (10,))) == 3
+    four = scorer_of(dist, y, [space, space[:, :1], space[:, 1:], space[:, 2:]], 10).score_plain([10], ["uniform"])[1]
+    assert len(four) == 3

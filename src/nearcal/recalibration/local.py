@@ -5,12 +5,12 @@ from typing import Any, Self
 
 from nearcal._arrays import as_space, check_choices, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._saved import count, having, instance, require, savable, tuple_of
+from nearcal._saved import count, having, instance, one_of, require, savable, tuple_of
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
 from nearcal.recalibration.leave_one_out import LeaveOneOut
-from nearcal.recalibration.neighborhoods import SMOOTHINGS, KNearest, Neighborhood, Radius, Smoothing, WithinRadius
+from nearcal.recalibration.neighborhoods import SMOOTHINGS, KNearest, Radius, Smoothing, WithinRadius
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, CalibrationScores, QuantileRule
@@ -32,6 +32,8 @@ from nearcal.space import (
 LEARNT = {
     "n_cal_": count(),
     "n_features_in_": count(),
+    "neighborhood_": instance(KNearest, WithinRadius),
+    "quantile_rule_": one_of(*QUANTILE_RULES),
     "calibration_": instance(CalibrationScores),
     "space_map_": instance(SpaceMap),
     "index_": having("nearest", "within", "shape"),
@@ -89,6 +91,8 @@ class LocalRecalibrator(Recalibrator):
     ----------
     n_cal_ : int
         Number of calibration points.
+    neighborhood_ : KNearest or WithinRadius
+        Which calibration points are asked, and how they are weighed.
     space_map_ : SpaceMap
         The fitted scaling.
     index_ : NeighborIndex
@@ -117,6 +121,8 @@ class LocalRecalibrator(Recalibrator):
     """
 
     n_features_in_: int
+    neighborhood_: KNearest | WithinRadius
+    quantile_rule_: QuantileRule
     calibration_: CalibrationScores
     space_map_: SpaceMap
     index_: NeighborIndex
@@ -187,6 +193,7 @@ class LocalRecalibrator(Recalibrator):
         whole = space.whole
         own_isolation = OwnIsolation.of(whole.index, whole.points)
         # all that can fail is done
+        self.neighborhood_, self.quantile_rule_ = neighborhood, self.quantile_rule
         self.space_map_, self.index_, self.corrections_ = space.map, whole.index, tuple(learnt)
         self.calibration_, self.own_isolation_ = calibration, own_isolation
         self.n_features_in_ = space.space.shape[1]
@@ -211,14 +218,14 @@ class LocalRecalibrator(Recalibrator):
                 f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
             )
         points = self.space_map_(space)
-        check_points(points, self.metric, "space_new")
+        check_points(points, self.index_.metric, "space_new")
         scores = LocalScores(
             self.index_,
             points,
-            self._neighborhood(self.n_cal_),
+            self.neighborhood_,
             self.calibration_,
             self.corrections_,
-            self.quantile_rule,
+            self.quantile_rule_,
             Workers.of(self.workers),
             self.own_isolation_,
         )
@@ -226,7 +233,7 @@ class LocalRecalibrator(Recalibrator):
 
     # ---- options ----------------------------------------------------------------------------------------------------
 
-    def _neighborhood(self, n_cal: int) -> Neighborhood:
+    def _neighborhood(self, n_cal: int) -> KNearest | WithinRadius:
         if self.radius is not None:
             return WithinRadius(Radius.of(self.radius), self.smoothing, n_cal)
         assert self.k is not None
@@ -302,5 +309,6 @@ class LocalRecalibrator(Recalibrator):
             if isinstance(correction, LearntLinear):
                 known = len(correction.places), len(correction.center)
                 require(known == shape, "a local-linear correction must have n_cal_ places of the space's dimension")
-        self._check_options()
-        self._neighborhood(n)
+        near = self.neighborhood_
+        fits = near.k <= n if isinstance(near, KNearest) else near.n_cal == n and Radius.of(near.radius) is near.radius
+        require(fits, "neighborhood_ must be one among n_cal_ points")

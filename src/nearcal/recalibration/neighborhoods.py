@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray, check_choice, check_count, check_number
 from nearcal._errors import ThinNeighborhoodError
-from nearcal._saved import count, number, one_of, savable
+from nearcal._saved import count, instance, number, one_of, savable
 from nearcal.space import NeighborIndex, Neighbors
 
 Smoothing = Literal["epanechnikov", "uniform", "triangular", "biweight", "gaussian"]
@@ -182,6 +182,7 @@ class Neighborhood(Protocol):
         ...
 
 
+@savable(k=count(), eps=number(0.0), smoothing=one_of(*SMOOTHINGS))
 @dataclass(frozen=True)
 class KNearest:
     """The k nearest calibration points; the radius is the distance to the k-th."""
@@ -242,6 +243,7 @@ class Radius:
         return radius
 
 
+@savable(radius=instance(Radius), smoothing=one_of(*SMOOTHINGS), n_cal=count())
 @dataclass(frozen=True)
 class WithinRadius:
     """All calibration points within a radius, with a policy for rows that have few."""
