@@ -20,9 +20,17 @@ def kernel_weights(distances, u, smoothing):
     return weights / weights.sum()
 
 
+def squares(points, queries):
+    """Squared distances (queries, points), summed in the order of the columns."""
+    total = np.zeros((len(queries), len(points)))
+    for j in range(points.shape[1]):
+        total += (points[:, j] - queries[:, j, np.newaxis]) ** 2
+    return total
+
+
 def nearest(points, query, k):
     """Indices and Euclidean distances of the k nearest points; ties go to the smaller index."""
-    distances = np.sqrt(((points - query) ** 2).sum(axis=1))
+    distances = np.sqrt(squares(points, query[np.newaxis])[0])
     order = np.lexsort((np.arange(len(points)), distances))[:k]
     return order, distances[order]
 
@@ -127,6 +135,19 @@ def tree_relevance(columns, targets, growing, judging, draws, least):
             if side.sum() >= 2 * least:
                 waiting.append((grown[side], judged[side_judged]))
     return relevance
+
+
+def relevance(space, z):
+    """What 200 trees, each grown on half of its rows, tell of the scores and of their distance from the median."""
+    n, d = space.shape
+    targets = np.stack([z, np.abs(z - np.median(z))], axis=1)
+    targets = np.clip(targets, np.quantile(targets, 0.01, axis=0), np.quantile(targets, 0.99, axis=0))
+    targets = (targets - targets.mean(axis=0)) / targets.std(axis=0)
+    rng, grown, total = np.random.default_rng(0), min(n, 1000) // 2, np.zeros(d)
+    for _ in range(200):
+        rows, draws = rng.permutation(n)[: 2 * grown], rng.random((max(grown // 8, 1), min(d, 24), 2))
+        total += tree_relevance(space.T, targets, rows[:grown], rows[grown:], draws, 8)
+    return np.maximum(total, 0.0) / total.max()
 
 
 def _shift(targets, below):

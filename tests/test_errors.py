@@ -39,8 +39,8 @@ def fitted():
 
 
 @pytest.fixture(scope="module")
-def out(fitted):
-    return fitted.recalibrate(NEW, SPACE_NEW)
+def out():
+    return nc.LocalRecalibrator(k=5, quantile_rule="predictive").fit(DIST, Y, SPACE).recalibrate(NEW, SPACE_NEW)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +242,16 @@ def test_wrong_questions(which, out, question, error, message):
         question(NEW if which == "parametric" else out)
 
 
+@pytest.mark.parametrize("rule", ["step", "conservative"])
+@pytest.mark.parametrize("question", ["pdf", "logpdf"])
+def test_a_distribution_of_atoms_has_no_density(rule, question):
+    local = nc.LocalRecalibrator(k=5, quantile_rule=rule).fit(DIST, Y, SPACE).recalibrate(NEW, SPACE_NEW)
+    alike = nc.GlobalRecalibrator(quantile_rule=rule).fit(DIST, Y).recalibrate(NEW)
+    for d in (local, alike, nc.Samples([[1.0, 2.0]], tails="empirical")):
+        with refuses(INPUT, r"\(n=\d\) has no density.*ask for cdf or ppf.*quantile_rule=\"predictive\""):
+            getattr(d, question)(1.0)
+
+
 @pytest.mark.parametrize("row", [3, -4, [0, 3]])
 def test_a_row_out_of_range_is_an_index_error(out, row):
     with pytest.raises(IndexError, match=r"row -?\d is out of range for a batch of 3 rows"):
@@ -281,12 +291,22 @@ WRONG_OPTIONS = {
     "smoothing None": ({"k": 5, "smoothing": None}, "smoothing must be one of .*, got None"),
     "metric": ({"k": 5, "metric": "l2"}, "metric must be one of 'euclidean', .*, got 'l2'"),
     "scaling": ({"k": 5, "scaling": "minmax"}, "scaling must be one of 'none', .*, got 'minmax'"),
-    "thin": ({"radius": 1.0, "thin": "nan"}, "thin must be one of 'nearest', .*, got 'nan'"),
+    "thin": ({"radius": nc.Radius(1.0, thin="nan")}, "thin must be one of 'nearest', .*, got 'nan'"),
     "quantile_rule": ({"k": 5, "quantile_rule": "linear"}, "quantile_rule must be one of 'step', .*, got 'linear'"),
-    "min_neighbors": ({"radius": 1.0, "min_neighbors": 0}, "min_neighbors must be a whole number >= 1, got 0"),
-    "threads": ({"k": 5, "threads": 0}, "threads must be a whole number >= 1, got 0"),
-    "memory": ({"k": 5, "memory": 100}, "memory must be a whole number >= 1048576, got 100"),
-    "progress": ({"k": 5, "progress": "yes"}, "progress must be True, False or a function .* got 'yes'"),
+    "min_neighbors": ({"radius": nc.Radius(1.0, 0)}, "min_neighbors must be a whole number >= 1, got 0"),
+    "components": ({"k": 5, "scaling": nc.Scaling("none", 0)}, "components must be a whole number >= 1, got 0"),
+    "radius inside": ({"radius": nc.Radius(-1.0)}, f"radius {NUMBER} > 0, got -1.0"),
+    "scaling inside": ({"k": 5, "scaling": nc.Scaling("minmax")}, "scaling must be one of 'none', .*, got 'minmax'"),
+    "a correction by name": ({"k": 5, "corrections": ["linear"]}, r"corrections must be .*LocalLinear\(\).*'linear'"),
+    "a correction's class": ({"k": 5, "corrections": [nc.Shrinkage]}, "corrections must be a sequence of .*Shrinkage"),
+    "polish of steps": (
+        {"k": 5, "corrections": [nc.Polish()]},
+        r"Polish\(\) needs a continuous quantile_rule.*got 'step'; use quantile_rule=\"predictive\"",
+    ),
+    "polish first": (
+        {"k": 5, "quantile_rule": "predictive", "corrections": [nc.Polish(), nc.LocalLinear()]},
+        r"must come last, got \(Polish\(\), LocalLinear\(\)\); put Polish\(\) last",
+    ),
 }
 
 
@@ -301,11 +321,26 @@ def test_wrong_options_are_refused_by_fit(options, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"quantile_rule": "linear"}, "quantile_rule must be one of"), ({"threads": -1}, "threads must be .* got -1")],
+    [
+        ({"threads": 0}, "threads must be a whole number >= 1, got 0"),
+        ({"threads": -1}, "threads must be a whole number >= 1, got -1"),
+        ({"memory": 100}, "memory must be a whole number >= 1048576, got 100"),
+        ({"progress": "yes"}, "progress must be True, False or a function .* got 'yes'"),
+    ],
 )
-def test_wrong_options_of_the_global_recalibrator(options, message):
+def test_wrong_options_of_workers(options, message):
     with refuses(PARAMETER, message):
-        nc.GlobalRecalibrator(**options).fit(DIST, Y)
+        nc.Workers(**options)
+
+
+def test_workers_by_another_name_are_refused():
+    with refuses(PARAMETER, "workers must be .*nearcal.Workers.*got 4"):
+        nc.LocalRecalibrator(k=5, workers=4).fit(DIST, Y, SPACE)
+
+
+def test_wrong_options_of_the_global_recalibrator():
+    with refuses(PARAMETER, "quantile_rule must be one of .*, got 'linear'"):
+        nc.GlobalRecalibrator(quantile_rule="linear").fit(DIST, Y)
 
 
 INSIDE = "y_cal must lie inside the support of dist_cal, got"
@@ -397,7 +432,7 @@ def test_unfitted_use(recalibrator):
 
 
 def test_a_thin_row_raises_when_asked_to():
-    rc = nc.LocalRecalibrator(radius=1e-3, thin="raise", min_neighbors=2).fit(DIST, Y, SPACE)
+    rc = nc.LocalRecalibrator(radius=nc.Radius(1e-3, 2, "raise")).fit(DIST, Y, SPACE)
     out = rc.recalibrate(DIST, SPACE + 10.0)
     message = "at least min_neighbors=2 .*radius=0.001; row \\d+ has 0, .*increase radius or choose thin="
     for question in (out.mean, out.summary, lambda: out.cdf(0.0), lambda: out.neighbors(0)):
@@ -419,7 +454,7 @@ def test_identical_rows_cannot_be_whitened(value):
 
 
 def test_a_zero_row_has_no_direction():
-    rc = nc.LocalRecalibrator(k=5, metric="cosine", threads=2)
+    rc = nc.LocalRecalibrator(k=5, metric="cosine", workers=nc.Workers(threads=2))
     with refuses(INPUT, 'space_cal must have no zero row for metric="cosine".* row 7'):
         rc.fit(DIST, Y, with_entry(SPACE, 7, 0.0))
     with refuses(INPUT, "space_new must have no zero row .* row 17"):
@@ -455,9 +490,9 @@ def test_an_unknown_parameter_changes_nothing(recalibrator):
     assert recalibrator.get_params() == before
 
 
-def test_wrong_options_set_after_the_fit_are_refused(fitted):
+def test_wrong_options_set_after_the_fit_are_refused_by_the_next_fit(fitted):
     rc = copy.copy(fitted).set_params(k=N + 1)
     with refuses(PARAMETER, "k must be at most the number of calibration points, 20, got 21"):
-        rc.recalibrate(NEW, SPACE_NEW)
+        rc.fit(DIST, Y, SPACE)
     with refuses(PARAMETER, "give exactly one of k and radius, got k=21 and radius=1.0"):
-        rc.set_params(radius=1.0).recalibrate(NEW, SPACE_NEW)
+        rc.set_params(radius=1.0).fit(DIST, Y, SPACE)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcal.neighbors import _exact
-from nearcal.neighbors._exact import BlockedBrute, LeafBoxes, SortedLine
+from nearcal.space import _exact
+from nearcal.space._exact import BlockedBrute, LeafBoxes, SortedLine
+from tests import reference
 
 STRUCTURES = {"line": SortedLine, "boxes": LeafBoxes, "brute": BlockedBrute}
 KINDS = ["normal", "offset", "integers", "duplicates", "constant", "scales", "outliers"]
@@ -36,25 +37,17 @@ def make_points(rng, kind, n, d):
     return rng.standard_cauchy(size=(n, d)) ** 3  # outliers
 
 
-def naive_squares(points, queries):
-    """Squared distances (r, n), summed in the order of the columns."""
-    squares = np.zeros((len(queries), len(points)))
-    for j in range(points.shape[1]):
-        squares += (points[:, j] - queries[:, j, None]) ** 2
-    return squares
-
-
 def check_nearest(structure, points, queries, k):
     found = structure.nearest(queries, k, 0.0)
     indices, distances = (part.reshape(len(queries), k) for part in (found.indices, found.distances))
-    squares = naive_squares(points, queries)
+    squares = reference.squares(points, queries)
     # by distance, then by index: a stable sort
     expected = np.sort(np.argsort(squares, axis=1, kind="stable")[:, :k], axis=1)
     order = np.argsort(indices, axis=1)
     np.testing.assert_array_equal(np.take_along_axis(indices, order, axis=1), expected)
     exact = np.sqrt(np.take_along_axis(squares, expected, axis=1))
     np.testing.assert_array_equal(np.take_along_axis(distances, order, axis=1), exact)
-    np.testing.assert_array_equal(found.reach, exact.max(axis=1))
+    np.testing.assert_array_equal(found.radius, exact.max(axis=1))
     np.testing.assert_array_equal(found.indptr, np.arange(len(queries) + 1) * k)
 
 
@@ -139,7 +132,7 @@ def test_extreme_scales(scale, d):
 def test_radius(kind, n, d, k, seed):
     rng = np.random.default_rng(seed)
     points, queries = make_points(rng, kind, n, d), make_points(rng, kind, 5, d)
-    distances = np.sqrt(naive_squares(points, queries))
+    distances = np.sqrt(reference.squares(points, queries))
     radius = np.sort(distances[0])[min(k, n) - 1]  # exactly at a point: the boundary belongs to the ball
     rows, columns = np.nonzero(distances <= radius)
     for cls in structures(d):
@@ -156,7 +149,9 @@ def test_radius_of_many_rows(name):
     d = 1 if name == "line" else 4
     points, queries = rng.normal(size=(2000, d)), rng.normal(size=(600, d))
     found = STRUCTURES[name](points).within(queries, 0.5)
-    np.testing.assert_array_equal(np.diff(found.indptr), (np.sqrt(naive_squares(points, queries)) <= 0.5).sum(axis=1))
+    np.testing.assert_array_equal(
+        np.diff(found.indptr), (np.sqrt(reference.squares(points, queries)) <= 0.5).sum(axis=1)
+    )
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 3.0])
@@ -164,13 +159,13 @@ def test_radius_of_many_rows(name):
 def test_eps_bounds_every_rank(eps, d):
     rng = np.random.default_rng(2)
     points, queries = rng.normal(size=(20_000, d)), rng.normal(size=(20, d))
-    exact = np.sqrt(np.sort(naive_squares(points, queries), axis=1)[:, :200])
+    exact = np.sqrt(np.sort(reference.squares(points, queries), axis=1)[:, :200])
     for cls in structures(d):
         found = cls(points).nearest(queries, 200, eps)
         distances = np.sort(found.distances.reshape(20, 200), axis=1)
         assert (distances <= (1 + eps) * exact).all()
         assert (distances >= exact).all()
-        np.testing.assert_array_equal(found.reach, distances[:, -1])
+        np.testing.assert_array_equal(found.radius, distances[:, -1])
 
 
 @each_structure
@@ -184,5 +179,5 @@ def test_a_row_does_not_depend_on_its_neighbours_in_the_chunk_or_on_threads(name
         starts = range(0, len(queries), size)
         with ThreadPoolExecutor(4) as pool:
             parts = list(pool.map(lambda i, size=size: structure.nearest(queries[i : i + size], 300, eps), starts))
-        for field in ("indices", "distances", "reach"):
+        for field in ("indices", "distances", "radius"):
             np.testing.assert_array_equal(np.concatenate([getattr(p, field) for p in parts]), getattr(whole, field))

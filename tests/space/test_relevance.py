@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.relevance import learn_relevance
-from nearcal.scaling import learn_scaling
+from nearcal.space._relevance import learn_relevance
+from tests import reference
 
 
 def errors(n, d, seed=0):
@@ -42,19 +42,27 @@ def test_degenerate_scores_and_columns(z):
     assert relevance.min() >= 0
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 31])
 def test_few_points_tell_nothing_and_all_columns_stay(n):
     x, z = errors(n, 3)
     np.testing.assert_array_equal(learn_relevance(x, z), 1)
 
 
-def test_the_space_is_stretched_by_the_square_root_of_relevance():
-    x, z = errors(500, 4)
-    x = x * [1.0, 10.0, 100.0, 0.0] + 5.0
-    space_map = learn_scaling("relevance", x, None, z)
-    unit = np.array([x[:, 0].std(), x[:, 1].std(), x[:, 2].std(), 1.0])
-    expected = np.sqrt(learn_relevance((x - x.mean(axis=0)) / unit, z)) / unit
-    np.testing.assert_allclose(space_map.matrix, expected, rtol=1e-12)
+def test_a_step_along_a_column_is_as_long_as_the_root_of_what_the_column_tells():
+    """One standard deviation along column j is √relevance_j long, as the slow twin of the trees has it."""
+    x, z = errors(120, 4)
+    x[:, 3] = 0.0
+    units = np.array([1e-3, 10.0, 1e4, 1.0])
+    told = reference.relevance((x - x.mean(axis=0)) / np.where(x.std(axis=0) > 0, x.std(axis=0), 1.0), z)
+    assert told[3] == 0  # a constant column is left out
+    assert (told[:2] > told[2]).all()
+    assert ((told[:2] > 0.05) & (told[:2] <= 1)).all()
+    space_map = nc.Scaling("relevance").learn(7.0 + units * x, z)
+    start = space_map(np.full((1, 4), 7.0))
+    steps = np.diag(units * np.where(x.std(axis=0) > 0, x.std(axis=0), 1.0))
+    lengths = np.linalg.norm(space_map(7.0 + steps) - start, axis=1)
+    np.testing.assert_allclose(lengths, np.sqrt(told), rtol=1e-9)
+    np.testing.assert_allclose(lengths.max(), 1.0, rtol=1e-12)
 
 
 def test_recalibration_in_the_stretched_space_forgets_columns_of_noise():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.scaling import learn_scaling
 
 RNG = np.random.default_rng(0)
 SPACE = RNG.normal(size=(200, 6)) @ RNG.normal(size=(6, 6)) + 3.0
@@ -24,33 +23,33 @@ def test_distances_are_those_of_sklearns_components(scaling, components):
     steps = preprocessing.StandardScaler(with_std=scaling != "none").fit(SPACE)
     pca = decomposition.PCA(components, whiten=scaling == "whiten").fit(steps.transform(SPACE))
     cal, new = (pca.transform(steps.transform(points)) for points in (SPACE, NEW))
-    space_map = learn_scaling(scaling, SPACE, components, Z)
+    space_map = nc.Scaling(scaling, components).learn(SPACE, Z)
     # sklearn's unit is the deviation with n - 1
     unit = np.sqrt(200 / 199) if scaling == "whiten" else 1.0
     np.testing.assert_allclose(distances(space_map(NEW), space_map(SPACE)), unit * distances(new, cal), rtol=1e-10)
 
 
 def test_all_components_keep_distances_and_more_than_all_are_all():
-    plain = learn_scaling("standard", SPACE, None, Z)
+    plain = nc.Scaling("standard").learn(SPACE, Z)
     for components in (6, 50):
-        rotated = learn_scaling("standard", SPACE, components, Z)
+        rotated = nc.Scaling("standard", components).learn(SPACE, Z)
         expected = distances(plain(NEW), plain(SPACE))
         np.testing.assert_allclose(distances(rotated(NEW), rotated(SPACE)), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("scaling", ["none", "standard", "whiten"])
 def test_signs_do_not_depend_on_the_order_of_rows(scaling):
-    one = learn_scaling(scaling, SPACE, 3, Z)(NEW)
-    other = learn_scaling(scaling, SPACE[::-1], 3, Z[::-1])(NEW)
+    one = nc.Scaling(scaling, 3).learn(SPACE, Z)(NEW)
+    other = nc.Scaling(scaling, 3).learn(SPACE[::-1], Z[::-1])(NEW)
     np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
 
 
 def test_whitening_drops_what_varies_by_the_rounding_of_float32_alone():
     hidden = SPACE[:, :4].astype(np.float32)
     layer = hidden @ RNG.normal(size=(4, 30)).astype(np.float32)  # 30 units that vary in four directions
-    white = learn_scaling("whiten", layer.astype(np.float64))(layer.astype(np.float64))
+    white = nc.Scaling("whiten").learn(layer.astype(np.float64))(layer.astype(np.float64))
     assert white.shape == (200, 4)
-    expected = learn_scaling("whiten", hidden.astype(np.float64))(hidden.astype(np.float64))
+    expected = nc.Scaling("whiten").learn(hidden.astype(np.float64))(hidden.astype(np.float64))
     np.testing.assert_allclose(distances(white, white), distances(expected, expected), rtol=1e-3, atol=1e-4)
 
 
@@ -58,7 +57,7 @@ def test_whitening_drops_what_varies_by_the_rounding_of_float32_alone():
 def test_whitening_keeps_narrow_directions_of_float64(offset):
     first, second = RNG.normal(size=(2, 200))
     space = offset + 1e-3 * np.column_stack([first, first + 1e-4 * second])  # copies but for a ten-thousandth
-    white = learn_scaling("whiten", space)(space)
+    white = nc.Scaling("whiten").learn(space)(space)
     assert white.shape == (200, 2)
     assert abs(np.corrcoef(white[:, 1], second)[0, 1]) > 0.99
 
@@ -66,14 +65,14 @@ def test_whitening_keeps_narrow_directions_of_float64(offset):
 def test_recalibrators_take_components():
     y = RNG.normal(size=200)
     dist, new = nc.Normal(np.zeros(200), 1.0), nc.Normal(np.zeros(9), 1.0)
-    reduced = learn_scaling("standard", SPACE, 2, Z)
+    reduced = nc.Scaling("standard", 2).learn(SPACE, Z)
     expected = nc.LocalRecalibrator(k=20).fit(dist, y, reduced(SPACE)).recalibrate(new, reduced(NEW))
-    out = nc.LocalRecalibrator(k=20, scaling="standard", components=2).fit(dist, y, SPACE).recalibrate(new, NEW)
+    out = nc.LocalRecalibrator(k=20, scaling=nc.Scaling("standard", 2)).fit(dist, y, SPACE).recalibrate(new, NEW)
     np.testing.assert_allclose(out.mean(), expected.mean(), rtol=1e-12)
     with pytest.raises(nc.InvalidParameterError, match="components must be a whole number >= 1, got 0"):
-        nc.LocalRecalibrator(k=20, components=0).fit(dist, y, SPACE)
+        nc.LocalRecalibrator(k=20, scaling=nc.Scaling("none", 0)).fit(dist, y, SPACE)
 
 
 def test_relevance_needs_scores():
     with pytest.raises(nc.InvalidParameterError, match="learnt from the scores"):
-        learn_scaling("relevance", SPACE)
+        nc.Scaling("relevance").learn(SPACE)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.neighbors import build_index
-from nearcal.neighbors._kdtree import KDTreeIndex
+from nearcal.space import build_index
+from nearcal.space._kdtree import KDTreeIndex
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_impossible_choices_are_refused(options, message):
 
 
 @pytest.mark.parametrize("d", [1, 3, 12])
-@pytest.mark.parametrize("option", [{"k": 60}, {"radius": 1.0, "thin": "global"}])
+@pytest.mark.parametrize("option", [{"k": 60}, {"radius": nc.Radius(1.0, thin="global")}])
 def test_every_search_gives_the_same_recalibration(d, option):
     rng = np.random.default_rng(d)
     x, new = rng.normal(size=(900, d)), rng.normal(size=(50, d))

@@ -14,7 +14,7 @@ from nearcal.scores.arrays import interpolated_crps, sorted_sample_crps
 
 _PANELS = 2**16  # pieces of quantile functions integrated together, to bound memory
 _ROUNDING = 1e-14  # of a response: what integrals of differences from it cannot be better than
-_MANY_KNOTS = 100  # then the pieces between them are short, and few nodes on each suffice
+_MANY_KNOTS = 100  # of a row: then the pieces between them are short, and few nodes on each suffice
 
 
 @crps_rows.register
@@ -42,15 +42,17 @@ def _of_curve(law: Curve, base: Distribution, y: FloatArray) -> FloatArray:
         return interpolated_crps(line.affine(base.loc, base.scale), y)
     z = law.after(base._unbounded_z(y[:, np.newaxis]))
     score = np.where(law.has_moment(base, 1), 0.0, np.inf)
-    rows = np.flatnonzero(np.isfinite(score))
+    knots = 1 + np.count_nonzero(np.diff(np.broadcast_to(line.scores, line.values.shape), axis=1), axis=1)
     block = max(1, _PANELS // (line.values.shape[1] + 2))
-    for start in range(0, len(rows), block):
-        part = rows[start : start + block]
-        score[part] = _integrate_pieces(base[part], line.take(part), y[part], z[part])
+    for order, kind in ((3, knots > _MANY_KNOTS), (10, knots <= _MANY_KNOTS)):
+        rows = np.flatnonzero(np.isfinite(score) & kind)
+        for start in range(0, len(rows), block):
+            part = rows[start : start + block]
+            score[part] = _integrate_pieces(base[part], line.take(part), y[part], z[part], order)
     return score
 
 
-def _integrate_pieces(base: Distribution, line: Interpolated, y: FloatArray, z: FloatArray) -> FloatArray:
+def _integrate_pieces(base: Distribution, line: Interpolated, y: FloatArray, z: FloatArray, order: int) -> FloatArray:
     """Integrate twice the pinball loss over all levels, between the knots of each row and the score of y."""
     n, s = line.values.shape
     ends = np.full((n, 1), REACH)
@@ -72,6 +74,5 @@ def _integrate_pieces(base: Distribution, line: Interpolated, y: FloatArray, z: 
     typical = np.abs(quantiles - y[:, np.newaxis]).mean(axis=1)
     # where an atom lies at y, distances are nothing but rounding: halving panels would never end
     tolerance = np.repeat(RELATIVE_TOLERANCE * typical + _ROUNDING * np.abs(y), panels)
-    order = 3 if s > _MANY_KNOTS else 10
     integral = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)
     return add_up(integral.reshape(n, panels))
