@@ -118,7 +118,7 @@ class Interpolated:
         right = count_not_above(self.values, y)
         x0, x1, y0, y1 = self._segment(right)
         s = self.values.shape[1]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # between two copies of a knot, where nothing is asked
             log_inner = np.log(x1 - x0) - np.log(y1 - y0)
             log_below = -np.log(self.slope_below) if self.normal_tails else np.full_like(self.slope_below, -np.inf)
             log_above = -np.log(self.slope_above) if self.normal_tails else np.full_like(self.slope_above, -np.inf)
