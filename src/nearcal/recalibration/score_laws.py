@@ -452,11 +452,11 @@ class Curve:
         values = quantile_values(base, np.broadcast_to(scores, (len(base), scores.shape[1])))
         center = self.values(base, np.zeros((len(base), 1)))  # moments about a central value keep their digits
         # where a quantile overflows a distribution with a mean has no weight left
-        with np.errstate(over="ignore", invalid="ignore"):  # a variance that overflows is infinite
+        with np.errstate(over="ignore", invalid="ignore"):
             values = np.where(np.isfinite(values), values - center, 0.0)
             mean = add_up(weights * values)
-            squares = np.where(weights == 0, 0.0, (values - mean[:, np.newaxis]) ** 2)
-            variance = np.maximum(add_up(weights * squares), 0.0)
+            squares = (values - mean[:, np.newaxis]) ** 2
+            variance = np.maximum(add_up(weights * np.where(np.isfinite(squares), squares, 0.0)), 0.0)
         mean = np.where(np.isfinite(base.mean()) & self.has_moment(base, 1), center[:, 0] + mean, np.nan)
         return mean, np.where(np.isfinite(base.var()) & self.has_moment(base, 2), variance, np.inf)
 
