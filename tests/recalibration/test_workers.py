@@ -17,7 +17,9 @@ def test_chunks_cover_all_rows_once_within_the_budget(threads, rows, pairs_per_r
     sizes = [chunk.stop - chunk.start for chunk in chunks]
     assert max(sizes) - min(sizes) <= 1
     assert max(sizes) == 1 or max(sizes) * pairs_per_row <= workers.pairs_per_chunk()
-    assert rows * pairs <= 2**13 or len(chunks) == rows or len(chunks) % threads == 0  # little work is not shared out
+    assert (
+        rows * pairs_per_row <= 2**13 or len(chunks) == rows or len(chunks) % threads == 0
+    )  # little work is not shared out
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
