@@ -32,7 +32,8 @@ def test_what_needs_no_kernel_loads_none():
 
 def test_who_recalibrates_loads_no_plots_and_no_models():
     code = """
-nc.LocalRecalibrator(k=2).fit(nc.Normal([0.0, 1.0], 1.0), [0.5, 0.2], [0.0, 1.0]).recalibrate(nc.Normal(0.0, 1.0), [0.3]).mean()
+rc = nc.LocalRecalibrator(k=2).fit(nc.Normal([0.0, 1.0], 1.0), [0.5, 0.2], [0.0, 1.0])
+rc.recalibrate(nc.Normal(0.0, 1.0), [0.3]).mean()
 print([name for name in ("nearcal.models", "nearcal.tuning", "nearcal.reporting") if name in sys.modules])
 """
     assert heavy_after(code) == "[]\n['numba']"

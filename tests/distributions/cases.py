@@ -6,7 +6,6 @@ from scipy import stats
 import nearcal as nc
 
 ROWS = 24
-N_CAL = 700
 
 
 def families(rows=ROWS, seed=5):
@@ -43,7 +42,7 @@ def families(rows=ROWS, seed=5):
     }
 
 
-def calibration_set(n=N_CAL, seed=3):
+def calibration_set(n, seed=3):
     """Return predictions, responses and places whose errors are shifted, wide and skewed by turns."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 2))
@@ -92,7 +91,7 @@ LOCAL = {
 }  # fmt: skip
 
 
-def recalibrators():
-    """Return every recalibrator, fitted."""
-    made = {name: recalibrator.fit(*calibration_set()) for name, recalibrator in ALL_ROWS_ALIKE.items()}
-    return made | {name: nc.LocalRecalibrator(**options).fit(*calibration_set()) for name, options in LOCAL.items()}
+def recalibrators(n):
+    """Return every recalibrator, fitted to n calibration points."""
+    made = {name: recalibrator.fit(*calibration_set(n)) for name, recalibrator in ALL_ROWS_ALIKE.items()}
+    return made | {name: nc.LocalRecalibrator(**options).fit(*calibration_set(n)) for name, options in LOCAL.items()}

@@ -1,19 +1,16 @@
-"""Degenerate calibration sets, every combination of options, and neighbourhoods that are thin or empty."""
+"""Local recalibration of every family, with every combination of options, of degenerate calibration sets."""
 
 import itertools
-import re
 
 import numpy as np
 import pytest
-from nearcal.neighbors import METRICS
-from nearcal.recalibration._local_sample import QUANTILE_RULES
-from nearcal.recalibration._neighborhoods import THINS
-from nearcal.scaling import SCALINGS
-from nearcal.smoothing import SMOOTHINGS
 
 import nearcal as nc
+from nearcal.recalibration import CONTINUOUS_RULES, QUANTILE_RULES, SMOOTHINGS
+from nearcal.space import METRICS, SCALINGS
 from tests.recalibration.cases import (
     DIST,
+    FAMILIES,
     NEW,
     RNG,
     SPACE,
@@ -26,6 +23,7 @@ from tests.recalibration.cases import (
     assert_equals_its_weighted_sample,
     assert_sound,
     local,
+    make_family,
 )
 
 DEGENERATE = {
@@ -54,10 +52,8 @@ DEGENERATE = {
         Y[:5], RNG.normal(size=(5, 9)), RNG.normal(size=(M, 9)), DIST[:5], k=3, scaling="whiten"
     ),
     "eps": lambda: local(eps=0.5),
-    "one thread": lambda: local(threads=1),
-    "least memory": lambda: local(memory=2**20),
-    "global": lambda: nc.GlobalRecalibrator().fit(DIST, Y).recalibrate(NEW),
-    "global, one calibration point": lambda: nc.GlobalRecalibrator().fit(DIST[0], Y[:1]).recalibrate(NEW),
+    "one thread": lambda: local(workers=nc.Workers(threads=1)),
+    "least memory": lambda: local(workers=nc.Workers(memory=2**20)),
 }
 
 
@@ -66,20 +62,6 @@ def test_degenerate_sets(build):
     out = build()
     assert_sound(out)
     assert_equals_its_weighted_sample(out)
-
-
-@pytest.mark.parametrize("smoothing", SMOOTHINGS)
-def test_one_neighbour_or_none_nearer_than_another_weigh_equally(smoothing):
-    for options in ({"k": 1}, {"space": np.ones((N, D)), "k": 15}):
-        nearest = local(smoothing=smoothing, **options).neighbors(slice(None))
-        np.testing.assert_allclose(nearest.weights, 1 / nearest.weights.shape[1], rtol=1e-15)
-
-
-@pytest.mark.parametrize("smoothing", ["epanechnikov", "triangular", "biweight"])
-def test_the_kth_neighbour_weighs_exactly_zero(smoothing):
-    # 49 * (1 / 49) < 1 in double precision
-    out = local(space=np.arange(float(N)), space_new=np.zeros(M), k=50, smoothing=smoothing)
-    assert (out.neighbors(slice(None)).weights[:, -1] == 0).all()
 
 
 def test_k_equal_n_with_uniform_weights_is_global():
@@ -95,81 +77,7 @@ def test_every_combination_of_options_is_sound(smoothing, rule):
     for metric, scaling in itertools.product(METRICS, SCALINGS):
         chosen = {"smoothing": smoothing, "quantile_rule": rule, "metric": metric, "scaling": scaling}
         assert_sound(local(**chosen))
-    assert_sound(local(radius=1.5, min_neighbors=8, smoothing=smoothing, quantile_rule=rule))
-
-
-def test_the_conservative_rule_only_widens():
-    step, conservative = local(), local(quantile_rule="conservative")
-    assert (conservative.ppf(P[:4]) <= step.ppf(P[:4])).all()
-    assert (conservative.ppf(P[5:]) >= step.ppf(P[5:])).all()
-
-
-# ---- radius ---------------------------------------------------------------------------------------------------------
-
-FAR = np.where(np.arange(M)[:, np.newaxis] % 3 == 0, SPACE_NEW + 50.0, SPACE_NEW)  # every third row sees nobody
-
-
-def test_the_error_names_a_row_that_is_thin():
-    for threads in (1, 3):  # three chunks, of rows that are near each other
-        out = local(space_new=FAR, radius=1.5, min_neighbors=8, thin="raise", threads=threads)
-        with pytest.raises(nc.ThinNeighborhoodError) as caught:
-            out.mean()
-        row, count = map(int, re.search(r"row (\d+) has (\d+)", str(caught.value)).groups())
-        assert count == (np.linalg.norm(SPACE - FAR[row], axis=1) <= 1.5).sum() < 8
-
-
-@pytest.mark.parametrize("rule", QUANTILE_RULES)
-@pytest.mark.parametrize("thin", [policy for policy in THINS if policy != "raise"])
-@pytest.mark.parametrize("space_new", [SPACE_NEW, FAR, SPACE_NEW + 50.0], ids=["none thin", "some thin", "all thin"])
-def test_thin_rows(space_new, thin, rule):
-    options = {"radius": 2.5, "min_neighbors": 2, "quantile_rule": rule}
-    out = local(space_new=space_new, thin=thin, **options)
-    assert_sound(out)
-    if rule == "step" and thin != "base":
-        assert_equals_its_weighted_sample(out)
-    is_far = space_new[:, 0] > 30
-    instead = {
-        "base": NEW,
-        "global": nc.GlobalRecalibrator(quantile_rule=rule).fit(DIST, Y).recalibrate(NEW),
-        "nearest": local(space_new=space_new, k=2, quantile_rule=rule),
-    }[thin]
-    for ask in (
-        lambda d: d.mean(),
-        lambda d: d.var(),
-        lambda d: d.cdf(0.3),
-        lambda d: d.logpdf(0.3),
-        lambda d: d.ppf(P),
-    ):
-        np.testing.assert_allclose(ask(out)[is_far], ask(instead)[is_far], rtol=1e-12)
-    others = local(space_new=SPACE_NEW, **options)
-    np.testing.assert_array_equal(out.ppf(P)[~is_far], others.ppf(P)[~is_far])
-    assert (out.effective_size[is_far] == {"base": 0.0, "global": N}.get(thin, out.effective_size[is_far])).all()
-
-
-def test_a_row_left_to_its_base_is_described_by_its_quantiles():
-    out = local(space_new=FAR, radius=2.5, min_neighbors=2, thin="base")
-    values, weights = out.weighted_sample(slice(None))
-    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-12)
-    thin = out.effective_size == 0
-    # the mean of 100 mid-quantiles of a Normal is its mean, by symmetry
-    np.testing.assert_allclose((values * weights).sum(axis=1)[thin], NEW.mean()[thin], rtol=1e-12)
-    nearest = out.neighbors(slice(None))
-    assert (nearest.indices[thin] == -1).all()
-    assert np.isinf(nearest.distances[thin]).all()
-
-
-def test_more_neighbours_asked_for_than_there_are():
-    out = local(Y[:5], SPACE[:5], dist=DIST[:5], radius=1e-6, min_neighbors=30)
-    assert_sound(out)
-    assert out.neighbors(slice(None)).indices.shape == (M, 5)
-
-
-def test_global_neighbours_have_no_distances():
-    everyone = nc.GlobalRecalibrator().fit(DIST, Y).recalibrate(NEW).neighbors(slice(None))
-    thin = local(space_new=FAR, radius=2.5, min_neighbors=2, thin="global").neighbors(0)
-    for found in (everyone, thin):
-        np.testing.assert_array_equal(found.indices[0], np.arange(N))
-        assert np.isnan(found.distances).all()
+    assert_sound(local(radius=nc.Radius(1.5, 8), smoothing=smoothing, quantile_rule=rule))
 
 
 @pytest.mark.parametrize("df", [1.0, 2.0])
@@ -185,10 +93,9 @@ def test_a_far_kth_neighbour_of_weight_zero_does_not_count(df):
 
 
 def test_a_single_neighbour_is_interpolated_alike_whatever_stands_beside_it():
-    options = {"smoothing": "uniform", "min_neighbors": 1, "quantile_rule": "interpolated", "threads": 1}
-    rc = nc.LocalRecalibrator(radius=1.0, **options).fit(
-        nc.Normal(np.zeros(4), 1.0), [1.0, 0.3, 0.2, 2.0], [0, 9, 9, 9]
-    )
+    options = {"smoothing": "uniform", "quantile_rule": "interpolated", "workers": nc.Workers(threads=1)}
+    rc = nc.LocalRecalibrator(radius=nc.Radius(1.0, 1), **options)
+    rc.fit(nc.Normal(np.zeros(4), 1.0), [1.0, 0.3, 0.2, 2.0], [0, 9, 9, 9])
     new = nc.Normal(np.zeros(2), 1.0)
     levels = [0.01, 0.4, 0.6, 0.99]
     together = rc.recalibrate(new, [0.0, 9.0]).ppf(levels)
@@ -206,32 +113,102 @@ def test_equal_calibration_scores_are_an_atom_of_an_interpolated_result():
     assert out.cdf_left(0.0) < out.cdf(0.0)
 
 
+# ---- every family ---------------------------------------------------------------------------------------------------
+
+
+def beside_the_median(out):
+    lower, upper = out.interval(0.5)
+    return out.median() + 0.01 * (upper - lower)
+
+
+def is_heavy(base):
+    return isinstance(base, nc.StudentT)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request):
+    return make_family(request.param)
+
+
 @pytest.mark.parametrize("rule", QUANTILE_RULES)
-@pytest.mark.parametrize("n", [1, 7, 1000])
-def test_global_quantiles_and_tails_are_those_of_equal_weights(n, rule):
-    """Global recalibration takes a short cut; k = n with uniform weights goes through the kernels."""
-    rng = np.random.default_rng(n)
-    dist, y = nc.Normal(np.zeros(n), 1.0), np.round(rng.normal(size=n), 2)
-    new = nc.Gamma([1.0, 2.0, 3.0], 1.0)
-    everywhere = nc.GlobalRecalibrator(quantile_rule=rule).fit(dist, y).recalibrate(new)
-    options = {"k": n, "smoothing": "uniform", "quantile_rule": rule}
-    local = nc.LocalRecalibrator(**options).fit(dist, y, np.zeros(n)).recalibrate(new, np.zeros(3))
-    levels = np.concatenate(
-        [[1e-15, 1 - 1e-15], np.arange(n + 1) / n, np.arange(n + 2) / (n + 1), rng.uniform(size=50)]
+def test_every_family_is_sound(family, rule):
+    dist_cal, y, dist_new = family
+    out = local(y, dist=dist_cal, new=dist_new, quantile_rule=rule)
+    assert_sound(out, y=beside_the_median(out), heavy=is_heavy(dist_new))
+
+
+@pytest.mark.parametrize("options", [{"k": 15}, {"radius": nc.Radius(2.0, 5), "smoothing": "gaussian"}])
+def test_every_statistic_is_that_of_the_weighted_sample(family, options):
+    dist_cal, y, dist_new = family
+    assert_equals_its_weighted_sample(local(y, dist=dist_cal, new=dist_new, **options))
+
+
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
+def test_points_40_sigma_out_leave_everything_finite(family, rule):
+    dist_cal, y, dist_new = family
+    y = y.copy()
+    reach = 20.0 if isinstance(dist_new, nc.ScipyDistribution) else 40.0  # scipy's quantiles end at scores of 37
+    y[[3, 7]] = dist_cal.from_z(np.tile([-reach, reach], (N, 1)))[[3, 7], [0, 1]]
+    out = local(y, dist=dist_cal, new=dist_new, quantile_rule=rule, k=N, smoothing="uniform")
+    heavy = rule in CONTINUOUS_RULES and isinstance(dist_new, nc.StudentT | nc.LogNormal)
+    assert_sound(out, y=beside_the_median(out), heavy=heavy)
+    at = out.ppf(P[1:-1])
+    assert np.isfinite(at if rule in CONTINUOUS_RULES else out.ppf([0.0, 1.0])).all()
+    if not out.has_density:
+        return
+    assert np.isfinite(out.pdf(at)).all()
+    inside = np.isfinite(dist_new.logpdf(at))  # flat tails have no density, and a Gamma quantile may underflow to 0
+    assert np.isfinite(out.logpdf(at)[inside]).all()
+
+
+def test_a_normal_point_40_sigma_out_moves_the_mean_by_its_weight():
+    y = np.zeros(N)
+    y[3] = 40.0
+    out = local(y, k=N, smoothing="uniform", new=nc.Normal(np.zeros(M), 1.0))
+    np.testing.assert_allclose(out.mean(), 40 / N, rtol=1e-14)
+    np.testing.assert_array_equal(out.ppf(1.0), 40.0)
+
+
+def test_normal_scores_of_the_step_rule_invert_its_quantiles(family):
+    dist_cal, y, dist_new = family
+    out = local(y, dist=dist_cal, new=dist_new)
+    p = np.random.default_rng(3).uniform(size=(M, 40))
+    assert (out.cdf(out.ppf(p)) >= p - 1e-12).all()
+    np.testing.assert_array_equal(out.ppf(np.minimum(out.cdf(out.ppf(p)), 1.0)), out.ppf(p))
+
+
+def test_atoms_of_the_base_stay_atoms():
+    ensemble = nc.Samples(RNG.normal(size=(M, 6)), tails="empirical")
+    for rule in QUANTILE_RULES:
+        assert local(new=NEW, quantile_rule=rule).is_continuous == (rule in CONTINUOUS_RULES)
+        assert not local(new=ensemble, quantile_rule=rule).is_continuous
+
+
+# ---- options --------------------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_the_papers():
+    rc = nc.LocalRecalibrator(k=15)
+    assert (rc.smoothing, rc.eps, rc.scaling, rc.metric) == ("epanechnikov", 0.0, "none", "euclidean")
+    assert (rc.quantile_rule, rc.corrections) == ("step", ())
+    given = nc.LocalRecalibrator(
+        k=15, smoothing="epanechnikov", eps=0.0, scaling=nc.Scaling("none"), quantile_rule="step", corrections=()
     )
-    np.testing.assert_allclose(everywhere.ppf(levels), local.ppf(levels), rtol=1e-12)
-    at = local.ppf(levels)[:, np.isfinite(local.ppf(levels)).all(axis=0)]
-    np.testing.assert_allclose(everywhere.cdf(at), local.cdf(at), rtol=1e-11)
-    np.testing.assert_allclose(everywhere.sf(at), local.sf(at), rtol=1e-9, atol=1e-13)
+    outs = [one.fit(DIST, Y, SPACE).recalibrate(NEW, SPACE_NEW) for one in (rc, given)]
+    np.testing.assert_array_equal(outs[0].ppf([0.1, 0.9]), outs[1].ppf([0.1, 0.9]))
 
 
-def test_global_recalibration_does_not_visit_every_point_for_every_row(monkeypatch):
-    def refuse(*arguments):
-        raise AssertionError("walks over all points for each row")
+@pytest.mark.parametrize("options", [{}, {"k": 15, "radius": 1.0}], ids=str)
+@pytest.mark.parametrize("recalibrator", [nc.LocalRecalibrator, nc.KNNRegressor])
+def test_exactly_one_of_k_and_radius(recalibrator, options):
+    with pytest.raises(nc.InvalidParameterError, match=r"give exactly one of k and radius.*nearcal.tune"):
+        recalibrator(**options).fit(DIST, Y, SPACE)
 
-    monkeypatch.setattr("nearcal.kernels.quantiles.quantile_ranks", refuse)
-    monkeypatch.setattr("nearcal.kernels.summary.weight_below", refuse)
-    y = np.linspace(-1, 1, 9)
-    out = nc.GlobalRecalibrator().fit(nc.Normal(np.zeros(9), 1.0), y).recalibrate(nc.Normal(0.0, 1.0))
-    np.testing.assert_allclose(out.interval(0.8), [[-1.0], [1.0]], atol=1e-15)
-    np.testing.assert_allclose(out.cdf(0.1), 5 / 9)
+
+def test_workers_take_effect_at_once():
+    rc = nc.LocalRecalibrator(k=15).fit(DIST, Y, SPACE)
+    seen = []
+    expected = rc.recalibrate(NEW, SPACE_NEW).mean()
+    rc.set_params(workers=nc.Workers(threads=1, progress=lambda done, total: seen.append((done, total))))
+    np.testing.assert_array_equal(rc.recalibrate(NEW, SPACE_NEW).mean(), expected)
+    assert seen[-1] == (M, M)

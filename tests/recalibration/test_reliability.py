@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.recalibration import _reliability
+from nearcal.recalibration import reliability
 from tests.recalibration.cases import DIST, NEW, SPACE, SPACE_NEW, M, N, Y, local
 
 
@@ -17,7 +17,7 @@ def judged(recalibrator, space, **options):
     return recalibrator.recalibrate(nc.Normal(np.zeros(len(space)), 1.0), space).reliability(**options)
 
 
-@pytest.mark.parametrize("options", [{"k": 50}, {"k": 50, "scaling": "whiten"}, {"radius": 0.7, "min_neighbors": 1}])
+@pytest.mark.parametrize("options", [{"k": 50}, {"k": 50, "scaling": "whiten"}, {"radius": nc.Radius(0.7, 1)}])
 def test_false_alarms_come_at_the_stated_rate_and_strangers_are_found(options):
     rng = np.random.default_rng(0)
 
@@ -47,7 +47,7 @@ def test_k_nearest_equals_its_naive_twin():
 
 @pytest.mark.parametrize("thin", ["nearest", "global", "base"])
 def test_a_fixed_radius_counts_neighbours_before_any_policy(thin):
-    table = local(radius=1.5, min_neighbors=20, thin=thin).reliability()
+    table = local(radius=nc.Radius(1.5, 20, thin)).reliability()
     count = (np.linalg.norm(SPACE_NEW[:, np.newaxis] - SPACE, axis=2) <= 1.5).sum(axis=1)
     own = (np.linalg.norm(SPACE[:, np.newaxis] - SPACE, axis=2) <= 1.5).sum(axis=1) - 1
     np.testing.assert_allclose(table["p_value"], [(1 + (own <= c).sum()) / (N + 1) for c in count])
@@ -59,7 +59,7 @@ def test_k_may_be_all_points():
 
 
 def test_a_subset_of_the_calibration_points_stands_for_all(monkeypatch):
-    monkeypatch.setattr(_reliability, "_MOST_POINTS", 30)
+    monkeypatch.setattr(reliability, "_MOST_POINTS", 30)
     few = local(k=5).reliability()["p_value"]
     assert (few >= 1 / 31).all()
     monkeypatch.undo()
@@ -78,8 +78,9 @@ def test_rows_can_be_sliced_and_own_radii_are_searched_once():
     out = local(k=7)
     whole = out.reliability()
     calls = []
-    original = out._finder.own.index.nearest
-    out._finder.own.index.nearest = lambda *args: calls.append(args) or original(*args)
+    index = out.scores.own_isolation.index
+    original = index.nearest
+    index.nearest = lambda *args: calls.append(args) or original(*args)
     part = out[3:9].reliability()
     np.testing.assert_array_equal(part["p_value"], whole["p_value"][3:9])
     assert sum(len(points) for points, _, _ in calls) == 6

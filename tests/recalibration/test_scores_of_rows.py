@@ -1,8 +1,9 @@
-"""One fitted recalibrator used from several threads and from a forked process."""
+"""Chunks of rows: one recalibrator on several threads and in forked processes, in memory set by the budget alone."""
 
 import os
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_an_error_in_one_chunk_is_raised_and_stops_the_rest(problem):
         seen.append((done, total))
         raise KeyboardInterrupt
 
-    out = nc.LocalRecalibrator(k=200, memory=2**20, threads=2, progress=stop_early)
+    out = nc.LocalRecalibrator(k=200, workers=nc.Workers(memory=2**20, threads=2, progress=stop_early))
     out = out.fit(base, np.zeros(2000), new).recalibrate(base, new)
     with pytest.raises(KeyboardInterrupt):
         out.summary()
@@ -83,14 +84,14 @@ def test_an_error_in_one_chunk_is_raised_and_stops_the_rest(problem):
 def test_progress_counts_every_row(problem, capsys):
     _, base, new = problem
     seen = []
-    counting = nc.LocalRecalibrator(
-        k=50, memory=2**20, threads=2, progress=lambda done, total: seen.append((done, total))
-    )
+    workers = nc.Workers(memory=2**20, threads=2, progress=lambda done, total: seen.append((done, total)))
+    counting = nc.LocalRecalibrator(k=50, workers=workers)
     counting.fit(base, np.zeros(2000), new).recalibrate(base, new).mean()
     assert seen[-1] == (2000, 2000)
     assert len(seen) > 1
     pytest.importorskip("rich")
-    nc.LocalRecalibrator(k=50, progress=True).fit(base, np.zeros(2000), new).recalibrate(base, new).mean()
+    drawn = nc.LocalRecalibrator(k=50, workers=nc.Workers(progress=True))
+    drawn.fit(base, np.zeros(2000), new).recalibrate(base, new).mean()
     assert "recalibrating" in capsys.readouterr().out
 
 
@@ -102,7 +103,8 @@ x = np.linspace(0, 1, 200)
 model = nc.Normal(np.zeros(200), 1.0)
 y = np.random.default_rng(0).normal(size=200)
 first = nc.LocalRecalibrator(k=50).fit(model, y, x).recalibrate(model, x)
-second = nc.LocalRecalibrator(radius=1e-6, thin="base", threads=2).fit(first, y, x).recalibrate(first, x)
+second = nc.LocalRecalibrator(radius=nc.Radius(1e-6, thin="base"), workers=nc.Workers(threads=2))
+second = second.fit(first, y, x).recalibrate(first, x)
 np.testing.assert_array_equal(second.mean(), first.mean())
 print("same means")
 """
@@ -119,13 +121,14 @@ import numpy as np, nearcal as nc
 warnings.simplefilter("ignore")
 x = np.linspace(0, 1, 2000)
 model = nc.Normal(np.zeros(2000), 1.0)
-rc = nc.LocalRecalibrator(k=50, memory=2**20).fit(model, np.sin(40 * x), x)
+rc = nc.LocalRecalibrator(k=50, workers=nc.Workers(memory=2**20)).fit(model, np.sin(40 * x), x)
 expected = rc.recalibrate(model, x).mean()
 forked, at_work = threading.Event(), threading.Event()
 def pause(done, total):
     at_work.set()
     forked.wait()
-busy = nc.LocalRecalibrator(k=50, memory=2**20, progress=pause).fit(model, np.sin(40 * x), x).recalibrate(model, x)
+busy = nc.LocalRecalibrator(k=50, workers=nc.Workers(memory=2**20, progress=pause))
+busy = busy.fit(model, np.sin(40 * x), x).recalibrate(model, x)
 thread = threading.Thread(target=busy.mean)
 thread.start()
 at_work.wait()
@@ -140,3 +143,54 @@ print("both agree")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert done.stdout.strip() == "both agree", done.stderr
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+BUDGET = 2**22
+
+
+def peak_of(question):
+    tracemalloc.start()
+    question()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_many_questions_a_row():
+    y = np.linspace(-2, 2, 500)
+    rc = nc.LocalRecalibrator(k=5, workers=nc.Workers(memory=BUDGET, threads=1)).fit(
+        nc.Normal(np.zeros(500), 1.0), y, y
+    )
+    out = rc.recalibrate(nc.Normal(np.zeros(4000), 1.0), np.linspace(-2, 2, 4000))
+    at = np.tile(np.linspace(-2, 2, 300), (4000, 1))
+    out[:2].cdf(at[:2])
+    # the result twice (parts, and joined; log-tails come in pairs), and the budget
+    assert peak_of(lambda: out.cdf(at)) < 5 * at.nbytes + 2 * BUDGET
+    assert peak_of(lambda: out.ppf(np.linspace(0, 1, 300))) < 2 * at.nbytes + 2 * BUDGET
+
+
+def test_many_draws_a_row():
+    base = nc.Samples(np.random.default_rng(0).normal(size=(4000, 300)))
+    out = nc.GlobalRecalibrator().fit(base, np.zeros(4000)).recalibrate(base)
+    out[:2].ppf(0.5)
+    assert peak_of(lambda: out.ppf(0.5)) < 2 * BUDGET
+
+
+@pytest.mark.parametrize("base", [nc.Normal(np.zeros(1000), 1.0), nc.Gamma(np.linspace(1, 2, 1000), 1.0)], ids=repr)
+@pytest.mark.parametrize("thin", ["global", "base", "nearest"])
+def test_one_long_neighbourhood_among_short_ones(base, thin):
+    """Rows are as long as the longest beside them: with ``thin="global"`` that is the whole calibration set."""
+    n = 20_000
+    x = np.linspace(0, 1, n)
+    workers = nc.Workers(memory=BUDGET, threads=1)
+    rc = nc.LocalRecalibrator(radius=nc.Radius(0.001, 5, thin), quantile_rule="interpolated", workers=workers)
+    rc.fit(nc.Normal(np.zeros(n), 1.0), np.sin(40 * x), x)
+    new = np.linspace(0, 1, 1000)
+    new[[0, 500, 501]] = 9.0, 7.0, 8.0
+    out = rc.recalibrate(base, new)
+    alone = [out[row].ppf([0.1, 0.9])[0] for row in (0, 1, 499, 500, 501, 502, 999)]
+    assert peak_of(lambda: out.ppf([0.1, 0.9])) < 8 * BUDGET  # a neighbourhood of all points takes 20 000 · 64 bytes
+    np.testing.assert_array_equal(out.ppf([0.1, 0.9])[[0, 1, 499, 500, 501, 502, 999]], alone)
+    np.testing.assert_array_equal(out.mean()[[0, 1, 500]], [out[row].mean()[0] for row in (0, 1, 500)])

@@ -3,7 +3,9 @@
 import threading
 
 import pytest
-from nearcal.recalibration._chunks import Workers
+
+import nearcal as nc
+from nearcal.recalibration.workers import Workers
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -73,3 +75,22 @@ def test_an_error_of_another_thread_is_raised():
 
     with pytest.raises(ZeroDivisionError):
         Workers(threads=2).run(task, Workers(threads=2).chunks(100_000, 1000))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": 0}, "threads must be a whole number >= 1, got 0"),
+        ({"memory": 1000}, "memory must be a whole number >= 1048576, got 1000"),
+        ({"progress": "bar"}, "progress must be True, False or a function"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(nc.InvalidParameterError, match=message):
+        Workers(**options)
+
+
+def test_anything_else_is_refused():
+    with pytest.raises(nc.InvalidParameterError, match="workers must be nearcal"):
+        Workers.of(4)
+    assert Workers.of(None) == Workers()

@@ -415,16 +415,17 @@ class Curve:
         if atoms.shape[1] == 0 or not base.is_continuous:  # atoms of the base have no one score that could be missed
             return z
         atoms = np.broadcast_to(atoms, (len(z), atoms.shape[1]))
-        place = np.abs(atoms[:, np.newaxis, :] - z[:, :, np.newaxis]).argmin(axis=2)
-        nearest = np.take_along_axis(atoms, place, axis=1)
-        is_close = np.abs(nearest - z) <= _ROUND_TRIP * np.maximum(np.abs(z), 1.0)
+        with np.errstate(invalid="ignore"):  # infinite scores, of what is beyond a base's last atom, are close to none
+            place = np.abs(atoms[:, np.newaxis, :] - z[:, :, np.newaxis]).argmin(axis=2)
+            nearest = np.take_along_axis(atoms, place, axis=1)
+            is_close = np.abs(nearest - z) <= _ROUND_TRIP * np.where(np.isfinite(z), np.maximum(np.abs(z), 1.0), 0.0)
         has_passed = base._from_z(nearest) <= y
         settled = np.where(has_passed, np.maximum(z, nearest), np.minimum(z, np.nextafter(nearest, -np.inf)))
         return np.where(is_close, settled, z)
 
     @cached_property
     def _atoms(self) -> FloatArray:
-        """The scores that hold probability, (rows, most atoms of a row); short rows are filled up with NaN."""
+        """The scores that hold probability, (rows, most atoms of a row); short rows are filled up with infinity."""
         values, scores = self.line.values, np.broadcast_to(self.line.scores, self.line.values.shape)
         is_atom = (np.diff(values, axis=1) == 0) & (np.diff(scores, axis=1) > 0)
         most = int(is_atom.sum(axis=1).max(initial=0))
