@@ -457,9 +457,9 @@ class Curve:
         values = quantile_values(base, np.broadcast_to(scores, (len(base), scores.shape[1])))
         center = self.values(base, np.zeros((len(base), 1)))  # moments about a central value keep their digits
         # where a quantile overflows a distribution with a mean has no weight left
-        values = np.where(np.isfinite(values), values - center, 0.0)
-        mean = add_up(weights * values)
-        with np.errstate(over="ignore", invalid="ignore"):  # squares overflow where there is no variance
+        with np.errstate(over="ignore", invalid="ignore"):  # a variance that overflows is infinite
+            values = np.where(np.isfinite(values), values - center, 0.0)
+            mean = add_up(weights * values)
             variance = np.maximum(add_up(weights * (values - mean[:, np.newaxis]) ** 2), 0.0)
         variance = np.where(np.isnan(variance), np.inf, variance)
         mean = np.where(np.isfinite(base.mean()) & self.has_moment(base, 1), center[:, 0] + mean, np.nan)
