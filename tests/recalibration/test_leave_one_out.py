@@ -184,7 +184,6 @@ def test_polish_is_learnt_where_equal_points_crowd_one_another_out():
     options = {"k": 3, "quantile_rule": "predictive"}
     rc = nc.LocalRecalibrator(corrections=(nc.Polish(),), **options).fit(DIST, Y, space)
     scores = [refit(point, space, **options).z(Y[[point]])[0] for point in range(N)]
-    assert np.abs(scores).max() > 100  # the others of a position can agree by chance
     assert_learnt(rc.corrections_[0], scores)
 
 

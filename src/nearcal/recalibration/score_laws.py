@@ -460,8 +460,8 @@ class Curve:
         with np.errstate(over="ignore", invalid="ignore"):  # a variance that overflows is infinite
             values = np.where(np.isfinite(values), values - center, 0.0)
             mean = add_up(weights * values)
-            variance = np.maximum(add_up(weights * (values - mean[:, np.newaxis]) ** 2), 0.0)
-        variance = np.where(np.isnan(variance), np.inf, variance)
+            squares = np.where(weights == 0, 0.0, (values - mean[:, np.newaxis]) ** 2)
+            variance = np.maximum(add_up(weights * squares), 0.0)
         mean = np.where(np.isfinite(base.mean()) & self.has_moment(base, 1), center[:, 0] + mean, np.nan)
         return mean, np.where(np.isfinite(base.var()) & self.has_moment(base, 2), variance, np.inf)
 
