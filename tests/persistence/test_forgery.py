@@ -302,7 +302,7 @@ def test_fields_are_checked_one_by_one(name, files):
 
 
 @pytest.mark.parametrize("kind", ["all corrections", "VarianceScaling"])
-def test_knots_that_do_not_increase(kind, files):
+def test_knots_that_do_not_increase_and_tails_that_fall(kind, files):
     def change(end, value):
         def apply(objects, arrays):
             (key,) = [key for key in arrays if key.endswith(f".{end}")]
@@ -317,6 +317,9 @@ def test_knots_that_do_not_increase(kind, files):
     ):
         with pytest.raises(nc.ArtefactError, match="knots must increase"):
             nc.load(forge(files(kind), forgery))
+    for slope in (0.0, -1.0, {"float": "inf"}, {"float": "nan"}, "1", True):
+        with pytest.raises(nc.ArtefactError, match="slope_above must be"):
+            nc.load(forge(files(kind), lambda objects, _, s=slope: objects["Curve"]["holds"].update(slope_above=s)))
 
 
 @pytest.mark.parametrize(

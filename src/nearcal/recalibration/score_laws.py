@@ -14,7 +14,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z
-from nearcal._saved import check_fields, flag, instance, require, savable, saved_array
+from nearcal._saved import check_fields, flag, instance, number, require, savable, saved_array, saved_value
 from nearcal.distributions import Distribution, Normal
 from nearcal.distributions.interpolation import Interpolated, add_up, sort_weighted, through_draws
 from nearcal.distributions.quantile_series import quantile_values
@@ -355,7 +355,8 @@ class Curve:
         return cls(Interpolated(after[np.newaxis], before[np.newaxis], normal_tails=True), is_shared=True)
 
     def _to_saved(self) -> dict[str, Any]:
-        return {"after": self.line.scores[0], "before": self.line.values[0]}
+        tails = {"slope_below": self.line.slope_below.item(), "slope_above": self.line.slope_above.item()}
+        return {"after": self.line.scores[0], "before": self.line.values[0], **tails}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
@@ -365,7 +366,11 @@ class Curve:
         # a knot may stand there several times, but at one score there is one
         increase = len(after) > 1 and (run >= 0).all() and (rise >= 0).all() and not rise[run == 0].any()
         require(increase, "knots must increase")
-        return cls.shared(after, before)
+        curve = cls.shared(after, before)
+        for name in ("slope_below", "slope_above"):  # which do not follow from the knots alone
+            slope = number(5e-324)(name, saved_value(saved, name))
+            setattr(curve.line, name, np.array([[slope]], dtype=np.float64))
+        return curve
 
     def take(self, rows: IntArray) -> "Curve":
         """Return the chosen rows."""
@@ -454,7 +459,9 @@ class Curve:
         # where a quantile overflows a distribution with a mean has no weight left
         values = np.where(np.isfinite(values), values - center, 0.0)
         mean = add_up(weights * values)
-        variance = np.maximum(add_up(weights * (values - mean[:, np.newaxis]) ** 2), 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # squares overflow where there is no variance
+            variance = np.maximum(add_up(weights * (values - mean[:, np.newaxis]) ** 2), 0.0)
+        variance = np.where(np.isnan(variance), np.inf, variance)
         mean = np.where(np.isfinite(base.mean()) & self.has_moment(base, 1), center[:, 0] + mean, np.nan)
         return mean, np.where(np.isfinite(base.var()) & self.has_moment(base, 2), variance, np.inf)
 
