@@ -32,7 +32,8 @@ PARAMETRIC = {
     "student": nc.StudentT([5.0, 7.5, 300.0], [0.0, 1.0, -2.0], [1.0, 0.1, 3.0]),
     "near-normal student": nc.StudentT(1e6, [0.0, 1.0, -2.0], [1.0, 0.1, 3.0]),
     "laplace": nc.Laplace([0.0, 5.0, -1.0], [1.0, 0.1, 3.0]),
-    "mixture": nc.Mixture([0.3, 0.7], [nc.Normal([0.0, 5.0, -1.0], 1.0), nc.Normal([9.0, 5.0, 1.0], [0.1, 2.0, 1.0])]),
+    "mixture": nc.Mixture([0.3, 0.7], [nc.Normal([0.0, 5.0, -1.0], 1.0), nc.Normal([3.0, 5.0, 1.0], [0.6, 2.0, 1.0])]),
+    "mixture far apart": nc.Mixture([0.3, 0.7], [nc.Normal([0.0, 5.0, -1.0], 1.0), nc.Normal(9.0, [0.1, 2.0, 1.0])]),
     "mixed families": nc.Mixture(
         [[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]], [nc.Gamma([2.0, 3.0, 4.0], 1.0), nc.Laplace([9.0, 5.0, 1.0], 2.0)]
     ),
@@ -40,7 +41,7 @@ PARAMETRIC = {
 EASY = {  # not so far apart that recalibrated ones would need finer grids
     "normal": nc.Normal([0.0, 5.0, -1.0], [1.0, 0.1, 1e3]),
     "gamma": nc.Gamma([2.0, 3.0, 50.0], [1.0, 2.0, 0.1]),
-    "student": nc.StudentT([9.0, 12.0, 300.0], [0.0, 1.0, -2.0], [1.0, 0.1, 3.0]),
+    "student": nc.StudentT([80.0, 120.0, 300.0], [0.0, 1.0, -2.0], [1.0, 0.1, 3.0]),  # stretched, the variance stays
     "samples": nc.Samples(DRAWS),
     "quantiles": nc.Quantiles(LEVELS, QUANTILES),
 }
@@ -91,7 +92,7 @@ ALL = PARAMETRIC | GIVEN | recalibrated()
 CONTINUOUS = {name: d for name, d in ALL.items() if d.is_continuous}
 DENSE = {name: d for name, d in ALL.items() if d.has_density}
 ATOMS_ALONE = {name: d for name, d in ALL.items() if not d.has_density}
-PIECEWISE = nc.Samples | nc.Quantiles
+PIECEWISE = nc.Samples | nc.Quantiles | nc.Recalibrated
 
 
 def over(cases):
@@ -184,41 +185,37 @@ def test_scores_are_finite_for_any_finite_response_inside_the_support(d):
 
 @over(DENSE)
 def test_density_is_the_slope_of_the_cdf(d):
-    y = d.sample(40, rng=3)
-    y = np.where(d.cdf(y) - d.cdf_left(y) > 0, y + 0.0371 * d.std()[:, None], y)  # off the atoms
+    y, deviation = d.sample(40, rng=3), d.std()[:, None]
+    is_atom = d.cdf(y + 1e-9 * deviation) - d.cdf(y - 1e-9 * deviation) > 1e-3
+    y = np.where(is_atom, y + 0.0371 * deviation, y)
     density, tail = d.pdf(y), np.minimum(d.cdf(y), d.sf(y))
+    no_atom_near = d.is_continuous | (density * deviation > 1e-2) | (density == 0)  # steps are short there, or nil
     assert (density[tail > 0] > 0).mean() > 0.5
     # steps of a millionth of the probability beyond: that a knot lies so near to a value drawn at random is unlikely
-    step = np.where(density > 0, 1e-6 * tail / np.where(density > 0, density, 1.0), 1e-9 * d.std()[:, None])
+    is_dense = (density > 0) & no_atom_near
+    step = np.where(is_dense, 1e-6 * tail / np.where(is_dense, density, 1.0), 1e-9 * deviation)
     lower, upper = y - step, y + step
     rise = np.where(d.cdf(y) < 0.5, d.cdf(upper) - d.cdf(lower), d.sf(lower) - d.sf(upper))
     # rounding: of the probabilities 1e-15 / 1e-6, and of the responses
     rounding = 4 * np.spacing(np.abs(y)) / step
-    ratio = rise / (upper - lower) / np.where(density > 0, density, 1.0)
-    assert (np.abs(ratio - (density > 0)) <= 1e-5 + rounding).all()
+    ratio = rise / (upper - lower) / np.where(is_dense, density, 1.0)
+    assert (np.abs(ratio - is_dense) <= 1e-5 + rounding)[no_atom_near].all()
     assert np.median(rounding) < 1e-6
-    np.testing.assert_allclose(np.log(density[density > 0]), d.logpdf(y)[density > 0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(np.exp(d.logpdf(y)), density, rtol=1e-9)
 
 
 @over(DENSE)
 def test_density_integrates_to_what_is_not_in_atoms(d):
-    y = d.from_z(np.tile(np.linspace(-9, 9, 20001), (3, 1)))
-    density = d.pdf(y)
-    # the trapezoid rule, in cells of equal probability's size: at each of a few hundred jumps of a density it is off by
-    # half of what the cell holds, 2e-4 and less, above as often as below
-    mass = (0.5 * (density[:, 1:] + density[:, :-1]) * np.diff(y, axis=1)).sum(axis=1)
-    np.testing.assert_allclose(mass + mass_of_atoms(d, y), 1.0, atol=2e-3)
-
-
-def mass_of_atoms(d, y):
-    """Return the probability of the values at which a fine grid of quantiles stays, of every row."""
-    total = np.zeros(len(d))
-    for row in range(len(d)):
-        stays = np.unique(y[row, 1:][np.diff(y[row]) == 0])
-        if len(stays):
-            values = np.tile(stays, (len(d), 1))
-            total[row] = (d.cdf(values) - d.cdf_left(values))[row].sum()
-    return total
+    t = np.linspace(-9, 9, 20001)
+    y, middle = d.from_z(np.tile(t, (3, 1))), d.from_z(np.tile((t[1:] + t[:-1]) / 2, (3, 1)))
+    width, mass = np.diff(y, axis=1), np.diff(ndtr(t))
+    is_atom = (width <= 1e-9 * d.std()[:, None]) & (not d.is_continuous)
+    integral = np.where(is_atom, 0.0, d.pdf(middle) * width)
+    # cell by cell, but for those with a jump of the density: a hundred or two of 20,000, of 4e-4 and less
+    agree = np.abs(integral - mass) <= 1e-3 * mass
+    assert ((mass * (agree | is_atom)).sum(axis=1) > 0.94).all()
+    if d is GIVEN["empirical quantiles"]:  # a twentieth at either end
+        np.testing.assert_allclose((mass * is_atom).sum(axis=1), 0.1, atol=1e-3)
 
 
 @over(ATOMS_ALONE)
@@ -266,11 +263,9 @@ def tolerance(d):
     """
     if not any(weights is WEIGHTS for _, weights in samples_of(d)):
         return 1e-8
-    while isinstance(d, nc.Recalibrated):
-        if isinstance(d.base, PIECEWISE):
-            return 3e-3
-        d = d.base
-    return 2e-6
+    if d in (PARAMETRIC["mixture far apart"], GIVEN["draws and a density"]):  # quantile functions that jump, or nearly
+        return 1e-3
+    return 3e-3 if isinstance(d, nc.Recalibrated) and isinstance(d.base, PIECEWISE) else 2e-6
 
 
 @over(ALL)
