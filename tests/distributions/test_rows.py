@@ -1,0 +1,94 @@
+"""A row's result depends on that row alone, to the last bit: not on the rows beside it, nor on how many there are."""
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from tests.distributions.cases import ROWS, families, places, recalibrators
+
+P = np.array([1e-6, 0.01, 0.2, 0.5, 0.7, 0.99, 1 - 1e-6])
+SOME = [[0], [5], [6], [23], slice(3, 10), np.arange(ROWS) % 3 == 1, np.array([4, 4, 21, 1]), np.arange(ROWS)[::-1]]
+FAMILIES = families()
+RECALIBRATORS = recalibrators(700)
+# of every recalibrator: a family whose quantiles are searched, with shapes that differ and with one, and others in turn
+OTHERS = ["lognormal", "student", "samples", "normal", "empirical samples", "student, one df", "quantiles", "laplace"]
+BASES = {name: ("gamma", "gamma, one shape", OTHERS[i % 8]) for i, name in enumerate(RECALIBRATORS)}
+
+
+def statistics(d, y, z):
+    """Return every statistic, one row a row."""
+    lower, upper = d.interval(0.9)
+    found = {"mean": d.mean(), "var": d.var(), "std": d.std(), "median": d.median(), "lower": lower, "upper": upper}
+    for name in ("cdf", "sf", "logcdf", "logsf", "cdf_left", "z"):
+        found[name] = getattr(d, name)(y)
+    if d.has_density:
+        found |= {"pdf": d.pdf(y), "logpdf": d.logpdf(y)}
+    return found | {"ppf": d.ppf(P), "from_z": d.from_z(z), "crps": nc.scores.crps(d, y[:, 0])}
+
+
+def check(d):
+    rng = np.random.default_rng(1)
+    z = 2 * rng.normal(size=(len(d), 4))
+    y = np.column_stack([d.from_z(z[:, :2]), d.median(), d.median() + d.std() * rng.normal(size=len(d))])
+    whole = statistics(d, y, z)
+    for rows in SOME:
+        for name, part in statistics(d[rows], y[rows], z[rows]).items():
+            np.testing.assert_array_equal(part, whole[name][rows], err_msg=f"{name} of rows {rows}")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_slicing_a_family_equals_slicing_the_results(name):
+    check(FAMILIES[name])
+
+
+@pytest.mark.parametrize("name", RECALIBRATORS)
+def test_slicing_what_is_recalibrated_equals_slicing_the_results(name):
+    for base in BASES[name]:
+        check(RECALIBRATORS[name].recalibrate(FAMILIES[base], places()))
+
+
+def test_radii_hold_neighbourhoods_of_very_different_sizes():
+    """Else the tests above would say nothing of short rows beside long ones."""
+    for name in ("radius, nearest", "radius, polished"):
+        sizes = (RECALIBRATORS[name].recalibrate(FAMILIES["normal"], places()).neighbors(slice(None)).weights > 0).sum(
+            1
+        )
+        assert sizes.max() > 4 * sizes.min()
+    assert sizes.max() > 350  # with those of the polish, more than a hundred knots: other nodes for the CRPS
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_recalibrating_rows_by_themselves_equals_slicing_the_results(rows):
+    """From the space on: scaling, search and corrections as well."""
+    rc = RECALIBRATORS["polished"]  # whitened
+    whole = rc.recalibrate(FAMILIES["gamma"], places())
+    for start in range(0, ROWS, rows):
+        part = slice(start, start + rows)
+        alone = rc.recalibrate(FAMILIES["gamma"][part], places()[part])
+        np.testing.assert_array_equal(alone.mean(), whole.mean()[part])
+        np.testing.assert_array_equal(alone.ppf(P), whole.ppf(P)[part])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", ["step", "linear, shrunk, polished", "radius, polished"])
+def test_chunks_and_threads_change_nothing(name, threads):
+    rc = RECALIBRATORS[name]
+    base, space = FAMILIES["gamma"][np.arange(400) % ROWS], places()[np.arange(400) % ROWS]
+    small = nc.Workers(threads, 2**20)
+    whole = rc.recalibrate(FAMILIES["gamma"], places())
+    before = rc.workers
+    try:
+        many = rc.set_params(workers=small).recalibrate(base, space)
+        for statistic in ("mean", "median"):
+            expected = getattr(whole, statistic)()[np.arange(400) % ROWS]
+            np.testing.assert_array_equal(getattr(many, statistic)(), expected)
+    finally:
+        rc.set_params(workers=before)
+
+
+def test_slices_take_the_rows_they_name():
+    d = FAMILIES["normal"]
+    for rows in (1, -1, [1], slice(1, 3)):
+        expected = np.atleast_1d(np.arange(ROWS)[rows])
+        np.testing.assert_array_equal(d[rows].loc, d.loc[expected])
+        assert len(d[rows]) == len(expected)
