@@ -113,4 +113,4 @@ def make_family(name):
     """Return calibration distributions, responses a little over-dispersed, and new distributions of one family."""
     rng = np.random.default_rng(7)
     dist_cal, dist_new = FAMILIES[name](N, rng), FAMILIES[name](M, rng)
-    return dist_cal, dist_cal.from_z(np.clip(1.3 * rng.normal(size=N) + 0.2, -3, 3)), dist_new
+    return dist_cal, dist_cal.from_z(3 * np.tanh((1.3 * rng.normal(size=N) + 0.2) / 3)), dist_new
