@@ -459,8 +459,10 @@ class Curve:
         # where a quantile overflows a distribution with a mean has no weight left
         values = np.where(np.isfinite(values), values - center, 0.0)
         mean = add_up(weights * values)
-        with np.errstate(over="ignore", invalid="ignore"):  # squares overflow where there is no variance
-            variance = np.maximum(add_up(weights * (values - mean[:, np.newaxis]) ** 2), 0.0)
+        deviation = values - mean[:, np.newaxis]
+        with np.errstate(over="ignore", invalid="ignore"):  # where there is no variance
+            # a square alone would overflow far out in tails that have one
+            variance = np.maximum(add_up(weights * deviation * deviation), 0.0)
         variance = np.where(np.isnan(variance), np.inf, variance)
         mean = np.where(np.isfinite(base.mean()) & self.has_moment(base, 1), center[:, 0] + mean, np.nan)
         return mean, np.where(np.isfinite(base.var()) & self.has_moment(base, 2), variance, np.inf)
