@@ -42,7 +42,7 @@ class Samples(CurveDistribution):
     >>> import nearcal as nc
     >>> ensemble = nc.Samples([[1.0, 2.0, 4.0]])
     >>> ensemble.median(), ensemble.mean().round(3)
-    (array([2.]), array([2.412]))
+    (array([2.]), array([2.326]))
     >>> nc.Samples([[1.0, 2.0, 4.0]], tails="empirical").ppf([0.3, 0.4, 1.0])
     array([[1., 2., 4.]])
     """

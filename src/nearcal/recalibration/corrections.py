@@ -307,8 +307,9 @@ class Polish(Correction):
         """Learn from the scores of calibration points in the distributions that the others make for them.
 
         The i-th of n scores is worth s, the score of probability i / (n + 1), equal scores that of their mean rank. But
-        it moves by at most 1 + |s|: a point that a few close neighbours call impossible must not stretch the tails of
-        all. Of many scores, some 63 evenly spaced ones count. Nothing is learnt from fewer than two different scores.
+        it moves by at most ``1 + |s|``: a point that a few close neighbours call impossible must not stretch the
+        tails of all. Of many scores, some 63 evenly spaced ones count. Nothing is learnt from fewer than two different
+        scores.
         """
         scores = _left_out_scores(left_out)
         different, counts = np.unique(scores, return_counts=True)

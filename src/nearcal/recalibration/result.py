@@ -108,7 +108,7 @@ class Recalibrated(Distribution):
         return type(self)(self.base[rows], self.scores.take(rows))
 
     def gather(self, statistic: Statistic, of_base: OfBase, **plan: Any) -> Answers:
-        """Compute a statistic of every row in chunks; see :meth:`ScoresOfRows.gather`. For scores and the like."""
+        """Compute a statistic of every row in chunks; see ``ScoresOfRows.gather``. For scores and the like."""
         return self.scores.gather(self.base, statistic, of_base, **plan)
 
     # ---- a family's part of the bargain -----------------------------------------------------------------------------
