@@ -157,7 +157,8 @@ def test_scores_without_a_slope_are_left_alone():
     ],
     ids=str,
 )
-def test_threads_chunks_and_company_change_nothing(options):
+def test_threads_chunks_and_company_change_nothing(options, monkeypatch):
+    monkeypatch.setattr("nearcal.recalibration.workers._LITTLE", 0)  # so that little work is shared out too
     alone = [adjusted(workers=nc.Workers(threads=1), **options)[row].ppf([0.1, 0.5])[0] for row in range(M)]
     whole = adjusted(workers=nc.Workers(threads=1), **options)
     parts = adjusted(workers=nc.Workers(threads=3, memory=2**20), **options)

@@ -182,8 +182,11 @@ def test_polish_is_learnt_where_equal_points_crowd_one_another_out():
     """Ten copies of each position: k + 1 nearest of one copy need not hold the copy itself."""
     space = np.repeat(SPACE[:6], 10, axis=0)
     options = {"k": 3, "quantile_rule": "predictive"}
-    rc = nc.LocalRecalibrator(corrections=(nc.Polish(),), **options).fit(DIST, Y, space)
-    scores = [refit(point, space, **options).z(Y[[point]])[0] for point in range(N)]
+    y = Y.copy()
+    y[:3] = 0.1, 0.1 + 1e-5, 0.1 + 3e-5  # who so agree call the others of their position impossible
+    rc = nc.LocalRecalibrator(corrections=(nc.Polish(),), **options).fit(DIST, y, space)
+    scores = [refit(point, space, y, **options).z(y[[point]])[0] for point in range(N)]
+    assert np.abs(scores).max() > 1e4
     assert_learnt(rc.corrections_[0], scores)
 
 

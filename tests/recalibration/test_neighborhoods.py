@@ -55,7 +55,8 @@ def test_the_kth_neighbour_weighs_exactly_zero(smoothing):
 FAR = np.where(np.arange(M)[:, np.newaxis] % 3 == 0, SPACE_NEW + 50.0, SPACE_NEW)  # every third row sees nobody
 
 
-def test_the_error_names_a_row_that_is_thin():
+def test_the_error_names_a_row_that_is_thin(monkeypatch):
+    monkeypatch.setattr("nearcal.recalibration.workers._LITTLE", 0)  # so that little work is shared out too
     for threads in (1, 3):  # three chunks, of rows that are near each other
         out = local(space_new=FAR, radius=nc.Radius(1.5, 8, "raise"), workers=nc.Workers(threads=threads))
         with pytest.raises(nc.ThinNeighborhoodError) as caught:

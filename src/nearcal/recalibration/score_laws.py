@@ -457,11 +457,13 @@ class Curve:
         values = quantile_values(base, np.broadcast_to(scores, (len(base), scores.shape[1])))
         center = self.values(base, np.zeros((len(base), 1)))  # moments about a central value keep their digits
         # where a quantile overflows a distribution with a mean has no weight left
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # where there is no mean or no variance
             values = np.where(np.isfinite(values), values - center, 0.0)
             mean = add_up(weights * values)
-            squares = (values - mean[:, np.newaxis]) ** 2
-            variance = np.maximum(add_up(weights * np.where(np.isfinite(squares), squares, 0.0)), 0.0)
+            deviation = values - mean[:, np.newaxis]
+            # a square alone would overflow far out in tails that have a variance
+            variance = np.maximum(add_up(weights * deviation * deviation), 0.0)
+        variance = np.where(np.isnan(variance), np.inf, variance)
         mean = np.where(np.isfinite(base.mean()) & self.has_moment(base, 1), center[:, 0] + mean, np.nan)
         return mean, np.where(np.isfinite(base.var()) & self.has_moment(base, 2), variance, np.inf)
 
