@@ -91,5 +91,5 @@ def candidate_recalibrator(row: Mapping[str, Any]) -> Any:
 
 
 def is_adjusted(choice: str) -> bool:
-    """Tell whether a choice of tuning, in words, has the local-linear correction."""
-    return "local-linear" in choice
+    """Tell whether a choice of tuning, in words, has the local-linear correction, as 0.1.0 said it or as it is now."""
+    return "local-linear" in choice or "adjustment 'linear'" in choice
