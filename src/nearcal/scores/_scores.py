@@ -14,7 +14,9 @@ from nearcal.scores.arrays import score_interval
 _STEP = 1 / 16
 _REACH = 10.0
 _FAR_REACH = 36.0  # where the density of ``dist`` is integrated, which may lie far out for ``true``
-_LEAST_MASS = 0.8  # steps of a density narrower than those of the rule cost it some per cent
+# Loose: the fixed rule misses up to a fifth of the mass of curves with narrow steps (0.944 seen), and cannot tell that
+# from mass out of reach. 0.999 would be right for smooth densities; integrating between knots would allow it again.
+_LEAST_MASS = 0.8
 
 
 def log_score(dist: Distribution, y: Any) -> FloatArray:
