@@ -1,4 +1,4 @@
-"""Choose the backend of Keras, and keep compiled kernels apart for each state of their sources.
+"""Choose the backend of Keras, add the options of the fuzzers, and keep compiled kernels apart by their sources.
 
 Numba compiles a kernel again when its own file changes, but not when a function it calls in another file does: after an
 edit, tests would go on running the old code.
@@ -12,6 +12,33 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imported
+
+
+def pytest_addoption(parser):
+    """Say how hard tests/fuzz tries, and where it starts."""
+    group = parser.getgroup("fuzz", "random attacks of tests/fuzz")
+    group.addoption("--fuzz", type=int, default=1, metavar="N", help="N times as many cases (default 1)")
+    group.addoption("--fuzz-seed", type=int, default=0, metavar="SEED", help="other cases (default 0)")
+    group.addoption("--fuzz-case", type=int, metavar="NUMBER", help="this case alone")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Print cases and defects by subject where many were asked for."""
+    if config.getoption("--fuzz") == 1:
+        return
+    rows = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, value in report.user_properties
+        if name == "fuzz"
+    ]
+    terminalreporter.section(f"fuzz, seed {config.getoption('--fuzz-seed')}")
+    for subject, cases, defects in sorted(rows):
+        terminalreporter.line(f"{subject:60} {cases:8} cases {defects:5} defects")
+    total = f"{len(rows)} subjects"
+    terminalreporter.line(f"{total:60} {sum(row[1] for row in rows):8} cases {sum(row[2] for row in rows):5} defects")
 
 
 def pytest_configure(config):

@@ -94,8 +94,8 @@ def describe_roofline(results):
     )
 
 
-def describe_adjustment(results):
-    """Return a Markdown table of what the adjustment and relevance scaling cost a query."""
+def describe_corrections(results):
+    """Return a Markdown table of what the local-linear correction and relevance scaling cost a query."""
     names = list(results["cases"][0]["costs"])
     lines = ["| n, d, k | " + " | ".join(names) + " |", "|---" + "|---:" * len(names) + "|"]
     for row in results["cases"]:
@@ -162,10 +162,10 @@ def main():
     approximation = load("approximation")
     if approximation:
         parts += ["## Approximate search (n = 1e5, d = 20, k = 1000)", describe_approximation(approximation)]
-    adjustment = load("adjustment")
-    if adjustment:
+    corrections = load("corrections")
+    if corrections:
         title = "## Local-linear correction and relevance, microseconds per row (relative to plain)"
-        parts += [title, describe_adjustment(adjustment)]
+        parts += [title, describe_corrections(corrections)]
     tuning = load("tuning")
     if tuning:
         parts += ["## Tuning", describe_tuning(tuning)]

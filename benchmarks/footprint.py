@@ -49,6 +49,34 @@ def measure_latency():
     return {"p50 milliseconds": p50, "p99 milliseconds": p99}
 
 
+def tuned():
+    """Return what ``nc.tune`` chooses for 10,000 points whose model errs in mean and spread."""
+    data = generate(10_000, 5, 600)
+    y = data.z + 0.8 * np.sin(2 * data.space[:, 1])
+    return data, nc.tune(nc.Normal(np.zeros(len(y)), 1.0), y, data.space, workers=nc.Workers(progress=False))
+
+
+def measure_tuned_latency():
+    """One row at a time after tuning, with all corrections that it chose, n_cal = 1e4, d = 5: milliseconds."""
+    data, tuning = tuned()
+    times = []
+    for i in range(600):
+        start = time.perf_counter()
+        one = nc.Normal(data.mean_new[i : i + 1], data.sigma)
+        tuning.recalibrator.recalibrate(one, data.space_new[i : i + 1]).summary(0.95)
+        times.append(time.perf_counter() - start)
+    p50, p99 = 1e3 * np.percentile(times[100:], [50, 99])
+    return {"p50 milliseconds": p50, "p99 milliseconds": p99}
+
+
+def measure_first_tuning():
+    """Seconds of the first ``nc.tune`` and the first summary after it in a fresh process, n_cal = 1e4, d = 5."""
+    start = time.perf_counter()
+    data, tuning = tuned()
+    tuning.recalibrator.recalibrate(nc.Normal(data.mean_new, data.sigma), data.space_new).summary(0.95)
+    return {"seconds": time.perf_counter() - start}
+
+
 def measure_first_call():
     """Seconds from the start of fitting to the first summary in a fresh process, numpy and nearcal imported."""
     data = generate(100_000, 5, 1)
@@ -67,10 +95,13 @@ def fresh(name, **environment):
     return result
 
 
-def first_calls():
-    """Measure the first call with an empty cache, and with the cache that it leaves."""
-    with tempfile.TemporaryDirectory() as cache:
-        return [fresh("measure_first_call", NUMBA_CACHE_DIR=cache) for _ in range(2)]
+def cold_and_warm(name):
+    """Measure with an empty cache and with the cache that that leaves, each several times; return the medians."""
+    results = []
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as cache:
+            results.append([fresh(name, NUMBA_CACHE_DIR=cache) for _ in range(2)])
+    return [median(runs) for runs in zip(*results, strict=True)]
 
 
 def median(results):
@@ -83,11 +114,15 @@ def main():
     if len(sys.argv) > 1:
         print(json.dumps(globals()[sys.argv[1]]()))
         return
-    cold, warm = zip(*(first_calls() for _ in range(ROUNDS)), strict=True)
+    cold, warm = cold_and_warm("measure_first_call")
+    cold_tuning, warm_tuning = cold_and_warm("measure_first_tuning")
     content = {
-        "first call, cold cache": median(cold),
-        "first call, warm cache": median(warm),
+        "first call, cold cache": cold,
+        "first call, warm cache": warm,
+        "first call of nc.tune, cold cache": cold_tuning,
+        "first call of nc.tune, warm cache": warm_tuning,
         "one row at a time": median([fresh("measure_latency") for _ in range(ROUNDS)]),
+        "one row at a time, tuned": median([fresh("measure_tuned_latency") for _ in range(ROUNDS)]),
         "a million rows": median([fresh("measure_memory") for _ in range(ROUNDS)]),
     }
     save("footprint", content)

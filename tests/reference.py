@@ -85,7 +85,7 @@ def sample_crps(values, weights, y):
 
 
 def local_linear(points, query, weights, scores, ridge):
-    """Scores of a neighbourhood moved to the query by weighted least squares, as the adjustment is documented."""
+    """Scores of a neighbourhood moved to the query by weighted least squares, as the correction is documented."""
     d = points.shape[1]
     mean = weights @ scores
     x = points - weights @ points

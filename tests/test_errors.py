@@ -1,6 +1,7 @@
 """Every wrong input gets one exception of the tree, with a message naming the argument, the rule and the value."""
 
 import copy
+import inspect
 import re
 
 import numpy as np
@@ -212,9 +213,9 @@ WRONG_QUESTIONS = {
     "y of other rows": (
         lambda d: d.cdf([1.0, 2.0]),
         INPUT,
-        r"y must .*\(3,\) or \(3, q\).* got \(2,\); .*np.tile\(y, \(3, 1\)\)",
+        r"y must .*\(3,\).*\(3, q\), or \(1, q\).* got \(2,\); .*np.reshape\(y, \(1, -1\)\)",
     ),
-    "y as a row": (lambda d: d.logpdf(np.ones((1, 3))), INPUT, r"y must .* got \(1, 3\)"),
+    "y of two rows": (lambda d: d.logpdf(np.ones((2, 3))), INPUT, r"y must .* got \(2, 3\)"),
     "y nan": (lambda d: d.pdf(np.nan), INPUT, "y must not be NaN"),
     "z nan": (lambda d: d.from_z([0.0, np.nan, 0.0]), INPUT, "z must not be NaN, .*index 1: nan"),
     "size 0": (lambda d: d.sample(0), PARAMETER, "size must be a whole number >= 1, got 0"),
@@ -228,9 +229,9 @@ WRONG_QUESTIONS = {
         f"coverage {c}": (
             lambda d, c=c: d.interval(c),
             PARAMETER,
-            rf"coverage must .*between 0 and 1, got {re.escape(str(c))}",
+            rf"coverage must .*between 0 and 1.*, got {re.escape(str(c))}",
         )
-        for c in (95, 0, 1, -0.5, float("nan"), [0.5, 0.9])
+        for c in (95, 0, 1, -0.5, float("nan"), [[0.5, 0.9]])
     },
 }
 
@@ -322,9 +323,9 @@ def test_wrong_options_are_refused_by_fit(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"threads": 0}, "threads must be a whole number >= 1, got 0"),
-        ({"threads": -1}, "threads must be a whole number >= 1, got -1"),
-        ({"memory": 100}, "memory must be a whole number >= 1048576, got 100"),
+        ({"threads": 0}, "threads must be a whole number of 1 to 1024, got 0"),
+        ({"threads": -1}, "threads must be a whole number of 1 to 1024, got -1"),
+        ({"memory": 100}, "memory must be a whole number of 1048576 to .*, got 100"),
         ({"progress": "yes"}, "progress must be True, False or a function .* got 'yes'"),
     ],
 )
@@ -459,6 +460,58 @@ def test_a_zero_row_has_no_direction():
         rc.fit(DIST, Y, with_entry(SPACE, 7, 0.0))
     with refuses(INPUT, "space_new must have no zero row .* row 17"):
         rc.fit(DIST, Y, SPACE).recalibrate(DIST, with_entry(SPACE, 17, 0.0))
+
+
+# ---- seeds ----------------------------------------------------------------------------------------------------------
+
+DRAWN = nc.Samples(RNG.normal(size=(N, 5)), tails="empirical")
+SEEDED = {
+    "sample": lambda rng: DIST.sample(2, rng),
+    "report": lambda rng: nc.report(DIST, Y, rng=rng),
+    "sample of atoms": lambda rng: nc.GlobalRecalibrator().fit(DIST, Y).recalibrate(NEW).sample(2, rng),
+    "pit": lambda rng: nc.diagnostics.pit(DRAWN, Y, rng),
+    "pit without draws": lambda rng: nc.diagnostics.pit(DIST, Y, rng),
+    "kmeans_regions": lambda rng: nc.diagnostics.kmeans_regions(SPACE, 3, rng),
+    "described_regions": lambda rng: nc.diagnostics.described_regions(DIST, Y, {"a": Y}, rng=rng),
+    "local_calibration": lambda rng: nc.diagnostics.local_calibration(DIST, Y, SPACE, regions=2, rng=rng),
+    "coverage_gap": lambda rng: nc.diagnostics.coverage_gap(DIST, Y, Y > 0, rng=rng),
+    "worst_slab_coverage": lambda rng: nc.diagnostics.worst_slab_coverage(DIST, Y, SPACE, rng=rng),
+    "width_dependence": lambda rng: nc.diagnostics.width_dependence(DIST, Y, permutations=9, rng=rng),
+    "excess_risk": lambda rng: nc.diagnostics.excess_risk(DIST, Y, SPACE, folds=2, rng=rng),
+    "evaluate": lambda rng: nc.evaluate(DIST, Y, bootstrap=3, rng=rng),
+    "QuantileNetRecalibrator": lambda rng: nc.QuantileNetRecalibrator(epochs=1, rng=rng).fit(DIST, Y),
+    "GPBetaRecalibrator": lambda rng: nc.GPBetaRecalibrator(rng=rng).fit(DIST, Y),
+}
+
+
+def test_nothing_that_takes_a_seed_is_left_out():
+    known = {name: getattr(room, name) for room in (nc, nc.diagnostics) for name in room.__all__}
+    takers = {name: one for name, one in known.items() if callable(one) and not _is_exception(one)}
+    assert {name for name, one in takers.items() if "rng" in inspect.signature(one).parameters} <= set(SEEDED)
+
+
+def _is_exception(one):
+    return isinstance(one, type) and issubclass(one, Exception)
+
+
+@pytest.mark.parametrize("seed", ["a", "12", -1, 1.5, np.nan, True, [0.5], {}, ...], ids=repr)
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_seed_that_is_none(name, seed):
+    with refuses(PARAMETER, f"^rng must be a whole number >= 0.*, got {re.escape(repr(seed))}"):
+        SEEDED[name](seed)
+
+
+def test_seeds_are_those_of_numpy():
+    def draw(rng):
+        return DIST.sample(3, rng)
+
+    expected = np.random.default_rng(7).standard_normal((N, 3))
+    for seed in (7, np.int64(7), np.random.SeedSequence(7), np.random.default_rng(7), np.random.PCG64(7)):
+        np.testing.assert_array_equal(draw(seed), expected)
+    np.testing.assert_array_equal(draw([7, 8]), np.random.default_rng([7, 8]).standard_normal((N, 3)))
+    assert (draw(None) != draw(None)).all()
+    generator = np.random.default_rng(7)
+    assert (draw(generator) != draw(generator)).all()
 
 
 # ---- nothing is left half-changed -----------------------------------------------------------------------------------

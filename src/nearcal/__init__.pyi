@@ -10,6 +10,7 @@ from nearcal._errors import MissingExtraError as MissingExtraError
 from nearcal._errors import NearcalError as NearcalError
 from nearcal._errors import NotFittedError as NotFittedError
 from nearcal._errors import ThinNeighborhoodError as ThinNeighborhoodError
+from nearcal._errors import TiesWarning as TiesWarning
 from nearcal._table import Table as Table
 from nearcal._version import __version__ as __version__
 from nearcal.distributions import Distribution as Distribution

@@ -186,6 +186,19 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     return int(value)
 
 
+def as_generator(rng: Any) -> np.random.Generator:
+    """Return the generator that a seed stands for: what numpy takes for one, unless it is a text or a truth value."""
+    try:
+        if not isinstance(rng, bool | np.bool_ | str | bytes):
+            return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        pass
+    raise InvalidParameterError(
+        f"rng must be a whole number >= 0, a numpy.random.Generator or SeedSequence, or None, got {rng!r}; "
+        "a number gives the same draws every time, None others"
+    )
+
+
 def check_number(value: Any, name: str, least: float, *, strict: bool = False) -> None:
     """Validate a finite real number >= least, or > least if strict."""
     is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""The exceptions nearcal raises.
+"""The exceptions nearcal raises, and its warning.
 
 ::
 
@@ -9,6 +9,8 @@
       NotFittedError (ValueError, AttributeError)   recalibrate before fit
       MissingExtraError (ImportError)      an optional package is not installed
       ArtefactError (OSError)              a file is damaged, foreign or of a newer format, or cannot be written
+
+    TiesWarning (UserWarning)              many calibration rows share a response
 
 Every message names the argument, the rule, the value received and, where there is one, the remedy.
 """
@@ -40,3 +42,7 @@ class MissingExtraError(NearcalError, ImportError):
 
 class ArtefactError(NearcalError, OSError):
     """A file is not an intact artefact of a format known to this version, or cannot be written where asked."""
+
+
+class TiesWarning(UserWarning):
+    """Many rows of a calibration set share a response, whose probability no continuous prediction can keep."""

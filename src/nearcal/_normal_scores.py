@@ -29,5 +29,6 @@ def log_tails_from_z(z: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def log_normal_density(z: FloatArray) -> FloatArray:
-    """Return log φ(z)."""
-    return -0.5 * z * z - _LOG_SQRT_2PI
+    """Return log φ(z), minus infinity where it overflows."""
+    with np.errstate(over="ignore"):
+        return -0.5 * z * z - _LOG_SQRT_2PI

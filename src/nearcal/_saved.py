@@ -148,7 +148,7 @@ def number(least: float = -np.inf, *, finite: bool = True) -> Check:
             is_number and value >= least and (np.isfinite(value) or not finite),
             f"{name} must be a {'finite ' if finite else ''}number of at least {least}, got {value!r}",
         )
-        return value
+        return float(value)  # of another type, kernels would be compiled again
 
     return check
 

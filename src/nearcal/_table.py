@@ -3,7 +3,7 @@
 Neither of the two is a dependency of nearcal: what diagnostics return needs no more than this.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -66,7 +66,7 @@ class Table:
             yield dict(zip(self.columns, values, strict=True))
 
     def __str__(self) -> str:
-        return align({name: _format_column(column) for name, column in self.columns.items()})
+        return align((name, _format_column(column)) for name, column in self.columns.items())
 
     def __repr__(self) -> str:
         return str(self)
@@ -109,10 +109,10 @@ def _format_column(column: NDArray[Any]) -> list[str]:
     return [str(value) for value in column.tolist()]
 
 
-def align(columns: Mapping[str, list[str]]) -> str:
-    """Return lines of aligned columns: words to the left, numbers to the right."""
+def align(columns: Iterable[tuple[str, list[str]]]) -> str:
+    """Return lines of aligned columns, given names, which may be the same, and cells: words left, numbers right."""
     padded = []
-    for name, cells in columns.items():
+    for name, cells in columns:
         width = max(len(name), *(len(cell) for cell in cells)) if cells else len(name)
         is_number = all(cell == "" or cell[0] in "-+.0123456789" or cell[:3] in ("inf", "nan") for cell in cells)
         padded.append([cell.rjust(width) if is_number else cell.ljust(width) for cell in (name, *cells)])

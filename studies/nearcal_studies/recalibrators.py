@@ -20,7 +20,7 @@ STEPS: Mapping[str, Mapping[str, Any]] = {
     "paper": PAPER,
     "+ polish": {**PAPER, "quantile_rule": "predictive", "polish": True},
     "+ relevance": {**PAPER, "scaling": ("none", "relevance")},
-    "+ adjustment": {**PAPER, "linear": (False, True)},
+    "+ local-linear": {**PAPER, "linear": (False, True)},
     "+ shrinkage": {**PAPER, "shrinkage": (False, True)},
     "default": {},
 }

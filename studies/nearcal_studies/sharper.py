@@ -1,9 +1,9 @@
 """What each step past the paper's local recalibration brings, and all of them together, which is the default.
 
 Methods: the base model; global recalibration; isotonic; the paper's local recalibration with layer and k tuned; the
-same with polish (and the quantile rule that goes with it), with relevance scaling (and the joined space), with
-adjustment, with shrinkage, each left to tuning; and the default of ``nearcal.calibrate``. All eleven sets take an hour
-of one core.
+same with polish (and the quantile rule that goes with it), with relevance scaling (and the joined space), with the
+local-linear correction, with shrinkage, each left to tuning; and the default of ``nearcal.calibrate``. All eleven sets
+take an hour of one core.
 """
 
 import time
@@ -181,7 +181,7 @@ def judge_promises(rows: Sequence[Row]) -> list[Check]:
     regional = {method: 100 * mean_over_bases(rows, "regional_error", method) for method in methods}
     best = min((method for method in methods if method != "default"), key=lambda method: regional[method])
     reach = regional[best] + 200 * standard_error(rows, best)
-    coverage = [100 * share for share in coverage_with_adjustment(rows).values()] or [np.nan]
+    coverage = [100 * share for share in coverage_with_slopes(rows).values()] or [np.nan]
     adjusted = "coverage of 95% intervals where the default adjusts, over sets:"
     return [
         *(
@@ -219,8 +219,8 @@ def _worse_runs(rows: Sequence[Row]) -> str:
     )
 
 
-def coverage_with_adjustment(rows: Sequence[Row]) -> dict[str, float]:
-    """Return the mean coverage of 95% intervals by set, over the runs in which the default chose the adjustment."""
+def coverage_with_slopes(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the mean coverage of 95% intervals by set, over the runs in which the default has slopes."""
     adjusted = [row for row in rows if row["method"] == "default" and recalibrators.is_adjusted(row["choice"])]
     return {
         name: float(np.mean([row["coverage95"] for row in adjusted if row["set"] == name]))

@@ -198,3 +198,29 @@ def test_streams_that_are_closed(closed, folder, tables):
     done = subprocess.run(["sh", "-c", script, "sh", *run], capture_output=True, check=False)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
+
+
+def test_a_column_of_the_prediction_that_is_there_twice(nearcal, tables):
+    path = tables / "cal.csv"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([f'"mu",{lines[0]}', *(f"1,{line}" for line in lines[1:])]) + "\n")
+    done = nearcal("fit", path, "-o", tables / "m.nearcal", *FIT)
+    assert done == (2, "", f"nearcal: {path} has 2 columns named 'mu'; rename all but one\n")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_a_file_that_is_damaged_behind_its_header(suffix, folder, nearcal, tables):
+    """Names and types can be read, and then the rows not."""
+    path, out = tables / f"new.{suffix}", tables / "out.csv"
+    content, seen = path.read_bytes(), set()
+    for place in range(64, len(content) - 64, 211):
+        path.write_bytes(
+            content[:place] + bytes(byte ^ 0xFF for byte in content[place : place + 8]) + content[place + 8 :]
+        )
+        done = nearcal("predict", folder / "model.nearcal", path, "-o", out, "--keep", "id")
+        assert done.code in (0, 2)
+        assert done.code == 0 or done.err.count("\n") == 1
+        assert out.exists() == (done.code == 0)
+        out.unlink(missing_ok=True)
+        seen.add(done.code)
+    assert 2 in seen

@@ -1,6 +1,7 @@
 """From a calibration set in a file to predictions in a file, equal to what Python gives in memory."""
 
 import json
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ from pyarrow import csv, feather, parquet
 
 import nearcal as nc
 from nearcal.cli import _rows
+from nearcal.cli._app import COMMANDS
 from nearcal.models.adapters import ColumnsModel
 from tests.cli.tables import FORMATS, LEVELS, NORMAL, make_table, read_table, write_table
 
@@ -273,5 +275,27 @@ def test_decimals_after_a_first_block_of_whole_numbers(nearcal, tmp_path, monkey
     path.write_text("\n".join(["mu,h1,price", *rows]) + "\n")
     options = ("--family", "normal", "--param", "loc=mu", "--param", "scale=1", "--space", "h1", "--k", 50)
     done = nearcal("fit", path, "-o", tmp_path / "m", "--y", "price", *options)
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
     assert nc.load(tmp_path / "m").recalibrator.n_cal_ == 1000
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_warning_is_a_remark_in_one_line(command, nearcal, monkeypatch):
+    def warn():
+        warnings.warn("of\nsome kind", nc.TiesWarning, stacklevel=1)
+
+    monkeypatch.setitem(COMMANDS, command, (warn, ""))
+    assert nearcal(command) == (0, "", "note: of some kind\n")
+    assert nearcal(command).err == "note: of some kind\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_ties_are_told_in_one_line(options, nearcal, tmp_path):
+    path = tmp_path / "cal.csv"
+    rows = [f"{i / 7},{i % 7},{max(0, i - 300)}" for i in range(400)]
+    path.write_text("\n".join(["mu,h1,price", *rows]) + "\n")
+    given = ("--family", "normal", "--param", "loc=mu", "--param", "scale=1", "--space", "h1", "--k", 50, *options)
+    done = nearcal("fit", path, "-o", tmp_path / "m", "--y", "price", *given)
+    assert done.code == 0
+    assert done.err.startswith("note: y_cal has 301 of 400 (75%) responses equal to 0: ")
+    assert done.err.count("\n") == 1

@@ -70,7 +70,7 @@ def test_a_mistake_gets_one_line(command, inside, nearcal):
     [
         ("fit fake.parquet -o m.nearcal --y a NORMAL", "fake.parquet cannot be read as parquet; Arrow says: "),
         ("fit ragged.csv -o m.nearcal --y a NORMAL", "ragged.csv cannot be read as csv; Arrow says: "),
-        ("fit cal.parquet -o m.nearcal --y price NORMAL --space h* --shrinkage yes", "Got unexpected extra argument"),
+        ("fit cal.parquet -o m.nearcal --y price NORMAL --space h* --shrinkage yes", "yes is one argument too many; "),
         ("fit cal.parquet -o m.nearcal --y price NORMAL --space h* --components 0", "Invalid value for '--components'"),
         ("inspect cut.nearcal", "cut.nearcal is damaged: it has "),
         ("predict model.nearcal new.parquet -o out.csv --coverage high", "Invalid value for '--coverage'"),

@@ -88,7 +88,8 @@ def test_inspect_tells_what_a_file_holds(folder, nearcal, tmp_path):
     text = nearcal("inspect", model).out
     assert "calibration_points  400\n" in text
     assert "parameters          loc=mu, scale=sigma\n" in text
-    assert "reason              The recalibrator was given.\n" in text
+    assert "reason              LocalRecalibrator(k=50, " in text
+    assert "was given in the space 'space': nothing was compared or chosen.\n" in text
 
 
 def test_inspect_shows_the_evidence(folder, nearcal, tmp_path):
@@ -177,7 +178,7 @@ def test_report_hands_over_what_the_page_needs(folder, nearcal, tmp_path, monkey
 
     monkeypatch.setattr(nc, "report", report, raising=False)
     page = tmp_path / "report.html"
-    options = ("--features", "city,h*", "--title", "Prices", "--coverage", 0.8)
+    options = ("--features", "city,h*", "--title", "Prices", "--coverage", 0.8, "--unit", "dollars")
     done = nearcal("report", folder / "model.nearcal", folder / "test.csv", "-o", page, *options)
     assert (done.code, done.err) == (0, "")
     assert done.out == f"Wrote {page}; open it in a browser: file://{page}\n"
@@ -190,6 +191,7 @@ def test_report_hands_over_what_the_page_needs(folder, nearcal, tmp_path, monkey
     assert list(given["features"]) == ["city", "h1", "h2"]
     assert given["features"]["city"] == table["city"].tolist()
     assert (given["title"], given["response"], given["coverage"]) == ("Prices", "price", 0.8)
+    assert given["unit"] == "dollars"
     done = nearcal("report", folder / "model.nearcal", folder / "test.csv", "-o", page, "--json")
     assert json.loads(done.out) == {"output": str(page), "rows": 300, "rows_left_out": 0}
     assert list(given["features"]) == ["h1", "h2"]

@@ -54,7 +54,7 @@ def test_bad_regions():
     dist, y, x = calibrated(50, 1)
     with pytest.raises(nc.InvalidInputError, match="space must be given"):
         D.local_calibration(dist, y)
-    with pytest.raises(nc.InvalidParameterError, match="count must be at most"):
+    with pytest.raises(nc.InvalidParameterError, match="regions must be at most the number of rows, 50, got 51"):
         D.local_calibration(dist, y, x, regions=51)
     with pytest.raises(nc.InvalidInputError, match="one label for each of the 50 rows"):
         D.local_calibration(dist, y, regions=["a"] * 49)
@@ -212,3 +212,8 @@ def test_size_of_excess_risk():
     tables = [D.excess_risk(*calibrated(300, seed), coverage=0.8, classifier=logistic, folds=3) for seed in range(2000)]
     for loss in range(2):
         assert_as_often_as(0.05, [table["p_value"][loss] < 0.05 for table in tables])
+
+
+def test_centers_of_regions_of_huge_numbers():
+    regions = nc.diagnostics.kmeans_regions([1e308, 1.2e308, -1e308, -1.2e308], 2)
+    np.testing.assert_allclose(regions.centers[:, 0], [-1.1e308, 1.1e308], rtol=1e-15)

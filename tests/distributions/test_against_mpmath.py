@@ -106,3 +106,125 @@ def test_gamma_lower_tail_beyond_underflow():
     exact = mp.log(mp.gammainc(500, 0, 10, regularized=True))
     np.testing.assert_allclose(nc.Gamma(500.0, 1.0).logcdf(10.0)[0], float(exact), rtol=1e-10)
     np.testing.assert_allclose(nc.Gamma(500.0, 1.0).from_z(nc.Gamma(500.0, 1.0).z(10.0)), 10.0, rtol=1e-10)
+
+
+# ---- many degrees of freedom, large shapes --------------------------------------------------------------------------
+
+
+def log_tail_by_quadrature(log_density, end, direction, scale):
+    """Integrate a density outwards from ``end``, in pieces over which it falls by some powers of e."""
+    at_end = log_density(end)
+    pieces = [end + direction * 3 * k * scale for k in range(25)]
+    return at_end + mp.log(abs(mp.quad(lambda y: mp.exp(log_density(y) - at_end), pieces)))
+
+
+def log_gamma_density(shape):
+    shape = mp.mpf(shape)
+    constant = mp.loggamma(shape)
+    return lambda x: (shape - 1) * mp.log(x) - x - constant
+
+
+def log_student_density(df):
+    df = mp.mpf(df)
+    constant = mp.loggamma((df + 1) / 2) - mp.loggamma(df / 2) - mp.log(df * mp.pi) / 2
+    return lambda t: constant - (df + 1) / 2 * mp.log1p(t * t / df)
+
+
+@pytest.mark.parametrize("shape", [9e4, 1e5, 5e6, 1e8, 1e12])
+@pytest.mark.parametrize("z", [-36.0, -5.0, -0.2, 3.0, 20.0])
+def test_gamma_of_large_shape(shape, z):
+    d = nc.Gamma(shape, 1.0)
+    x = d.from_z(z)[0]
+    density = log_gamma_density(shape)
+    exact = log_tail_by_quadrature(density, mp.mpf(x), np.sign(z), mp.sqrt(shape) / (1 + abs(z)))
+    found = d.logsf(x)[0] if z > 0 else d.logcdf(x)[0]
+    np.testing.assert_allclose(found, float(exact), rtol=1e-13)
+    np.testing.assert_allclose(d.logpdf(x)[0], float(density(mp.mpf(x))), rtol=1e-13)
+    rounding = 2 * np.spacing(x) / np.sqrt(shape)  # of the quantile, in standard deviations
+    assert abs(d.z(x)[0] - z) < rounding + 1e-14 * abs(z)
+
+
+@pytest.mark.parametrize("df", [9e4, 1e5, 1e7, 1e10])
+@pytest.mark.parametrize("z", [0.2, 5.0, 36.0, 200.0])
+def test_student_of_many_degrees_of_freedom(df, z):
+    d = nc.StudentT(df, 0.0, 1.0)
+    t = d.from_z(z)[0]
+    density = log_student_density(df)
+    exact = log_tail_by_quadrature(density, mp.mpf(t), 1, 1 / (1 + mp.mpf(t)))
+    np.testing.assert_allclose(d.logsf(t)[0], float(exact), rtol=1e-13)
+    np.testing.assert_allclose(d.logcdf(-t)[0], float(exact), rtol=1e-13)
+    np.testing.assert_allclose(d.logpdf(t)[0], float(density(mp.mpf(t))), rtol=1e-13)
+    np.testing.assert_allclose(d.z(t)[0], z, rtol=1e-13)
+
+
+@pytest.mark.parametrize(("df", "t"), [(7e4, 1e160), (1e6, 1e160), (1e10, 1e290), (3e5, 2e3)])
+def test_student_tails_far_beyond_their_near_normal_part(df, t):
+    """P(T > t) = x^a / (2 a B(a, ½)) · 2F1(a, ½; a + 1; x), with a = df/2 and x = 1 / (1 + t²/df)."""
+    a, x = mp.mpf(df) / 2, 1 / (1 + mp.mpf(t) ** 2 / df)
+    log_beta = mp.loggamma(a) + mp.loggamma(mp.mpf(1) / 2) - mp.loggamma(a + mp.mpf(1) / 2)
+    exact = a * mp.log(x) - mp.log(2 * a) - log_beta + mp.log(mp.hyp2f1(a, mp.mpf(1) / 2, a + 1, x))
+    d = nc.StudentT(df, 0.0, 1.0)
+    np.testing.assert_allclose(d.logsf(t)[0], float(exact), rtol=1e-12)
+    np.testing.assert_allclose(d.z(t)[0], np.sqrt(-2 * float(exact)), rtol=1e-4)  # z = √(-2 log P) up to logarithms
+    np.testing.assert_allclose(d.z(d.from_z(d.z(t)))[0], d.z(t)[0], rtol=1e-12)
+
+
+def test_gamma_scores_of_responses_far_beyond_the_mean():
+    d = nc.Gamma([0.3, 2.0, 1e4, 1e7], 1.0)
+    for factor in (1e10, 1e100, 1e250):
+        y = factor * d.mean()
+        z = d.z(y)
+        np.testing.assert_allclose(z, np.sqrt(2 * y), rtol=1e-2)  # the tail is exp(-y), up to powers
+        np.testing.assert_allclose(d.from_z(z), y, rtol=1e-10)
+
+
+def test_gamma_quantiles_too_small_for_the_standard_one_but_not_for_its_scale():
+    """P(a, x) = xᵃ / Γ(a + 1) as x -> 0."""
+    shape, scale = 0.01, 1e300
+    d = nc.Gamma(shape, scale)
+    for p in (1e-5, 1e-4, 1e-3):
+        exact = (mp.mpf(p) * mp.gamma(mp.mpf(shape) + 1)) ** (1 / mp.mpf(shape)) * mp.mpf(scale)
+        np.testing.assert_allclose(d.ppf(p)[0], float(exact), rtol=1e-10)
+        np.testing.assert_allclose(d.cdf(d.ppf(p))[0], p, rtol=1e-12)
+    assert nc.Gamma(18.0, 1e-267).logpdf(1e300)[0] == -np.inf
+
+
+# ---- moments at the ends of floating-point numbers ------------------------------------------------------------------
+
+SCALES = np.array([1e-170, 1e-300, 1e170, 1e300])
+DRAWS = np.array([-1.0, 0.5, 0.5, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("d", "standard"),
+    [
+        (nc.Normal(0.0, SCALES), nc.Normal(0.0, 1.0)),
+        (nc.Laplace(0.0, SCALES), nc.Laplace(0.0, 1.0)),
+        (nc.Gamma(3.0, SCALES), nc.Gamma(3.0, 1.0)),
+        (nc.LogNormal(np.log(SCALES), 0.5), nc.LogNormal(0.0, 0.5)),
+        (nc.StudentT(5.0, 0.0, SCALES), nc.StudentT(5.0, 0.0, 1.0)),
+        (
+            nc.Mixture([0.2, 0.8], [nc.Normal(SCALES, SCALES), nc.Gamma(2.0, SCALES)]),
+            nc.Mixture([0.2, 0.8], [nc.Normal(1.0, 1.0), nc.Gamma(2.0, 1.0)]),
+        ),
+        (nc.Samples(DRAWS * SCALES[:, None]), nc.Samples([DRAWS])),
+        (nc.Samples(DRAWS * SCALES[:, None], tails="empirical"), nc.Samples([DRAWS], tails="empirical")),
+        (nc.Quantiles([0.1, 0.2, 0.5, 0.9], DRAWS * SCALES[:, None]), nc.Quantiles([0.1, 0.2, 0.5, 0.9], [DRAWS])),
+        (nc.from_scipy(stats.gumbel_r(0.0, SCALES)), nc.from_scipy(stats.gumbel_r(0.0, 1.0))),
+    ],
+    ids=lambda d: type(d).__name__,
+)
+def test_standard_deviations_scale_like_responses(d, standard):
+    np.testing.assert_allclose(d.std() / SCALES, standard.std()[0], rtol=1e-12)
+    np.testing.assert_allclose(d.mean() / SCALES, standard.mean()[0], rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(d.var(), [0.0, 0.0, np.inf, np.inf])
+
+
+def test_lognormal_moments_whose_factors_overflow_and_vanish():
+    """E Y = exp(mu + sigma²/2), sd Y = E Y √(exp(sigma²) - 1)."""
+    for mu, sigma in ((-1000.0, 30.0), (-400.0, 25.0), (0.0, 1e-200), (3.0, 1e-6), (1.0, 0.7)):
+        mean = mp.exp(mp.mpf(mu) + mp.mpf(sigma) ** 2 / 2)
+        d = nc.LogNormal(mu, sigma)
+        np.testing.assert_allclose(d.mean()[0], float(mean), rtol=1e-12)
+        np.testing.assert_allclose(d.std()[0], float(mean * mp.sqrt(mp.expm1(mp.mpf(sigma) ** 2))), rtol=1e-12)
+    assert nc.LogNormal(0.0, 1e3).std()[0] == np.inf

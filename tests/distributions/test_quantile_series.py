@@ -104,3 +104,22 @@ def test_moments_of_a_sample_by_series_are_those_of_its_values(name, spread):
     variance = (weights * (values - mean[:, None]) ** 2).sum(axis=1)
     np.testing.assert_allclose(out.mean(), mean, rtol=1e-11)
     np.testing.assert_allclose(out.var(), variance, rtol=1e-10)
+
+
+@pytest.mark.parametrize("z", [-1e100, -60.0, 55.0, 60.0, 1e100])
+@pytest.mark.parametrize("name", ["mixture", "student_t"])
+def test_scores_that_all_lie_beyond_the_panels(name, z):
+    normal = nc.Mixture([1.0], [nc.Normal([2.0], 3.0)])
+    dist = {"mixture": normal, "student_t": nc.StudentT([1.5], 2.0, 3.0)}[name]
+    found = quantile_values(dist, np.full((1, 150), z))
+    np.testing.assert_allclose(found, dist.from_z(np.full((1, 150), z)), rtol=1e-10)
+    if name == "mixture":
+        np.testing.assert_allclose(found, 2 + 3 * z, rtol=1e-10)
+
+
+def test_values_that_overflow_are_infinite():
+    z = np.linspace(-50.0, 50.0, 200)[np.newaxis]
+    found = quantile_values(nc.StudentT([1.5], 0.0, 1e300), z)
+    standard = quantile_values(nc.StudentT([1.5], 0.0, 1.0), z)
+    np.testing.assert_array_equal(np.isinf(found), np.abs(standard) > 1.7976931348623157e8)
+    np.testing.assert_array_equal(np.sign(found), np.sign(z))

@@ -92,3 +92,39 @@ def test_slices_take_the_rows_they_name():
         expected = np.atleast_1d(np.arange(ROWS)[rows])
         np.testing.assert_array_equal(d[rows].loc, d.loc[expected])
         assert len(d[rows]) == len(expected)
+
+
+# ---- shapes of questions --------------------------------------------------------------------------------------------
+
+
+def test_values_common_to_all_rows():
+    d = nc.Normal([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])
+    y = np.array([[-1.0, 0.0, 0.5, 7.0]])
+    for name in ("cdf", "cdf_left", "sf", "logcdf", "logsf", "pdf", "logpdf", "z", "from_z"):
+        ask = getattr(d, name)
+        np.testing.assert_array_equal(ask(y), ask(np.tile(y, (3, 1))))
+    np.testing.assert_array_equal(d.ppf([[0.1, 0.5]]), d.ppf([0.1, 0.5]))
+    np.testing.assert_array_equal(d.cdf(np.arange(3.0)), d.cdf(np.arange(3.0)[:, None])[:, 0])  # (n,) is one a row
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 4), (1, 1, 3)])
+def test_a_wrong_length_is_told_how_to_ask_for_all_rows(shape):
+    with pytest.raises(
+        nc.InvalidInputError, match=r"\(3,\), one value a row, .* \(1, q\), the same .* np\.reshape\(y, \(1, -1\)\)"
+    ):
+        nc.Normal(np.zeros(3), 1.0).cdf(np.zeros(shape))
+
+
+def test_several_coverages():
+    d = nc.Gamma([2.0, 3.0, 9.0], 1.0)
+    lower, upper = d.interval([0.5, 0.9])
+    assert lower.shape == upper.shape == (3, 2)
+    for column, coverage in enumerate((0.5, 0.9)):
+        np.testing.assert_array_equal(np.array(d.interval(coverage)), [lower[:, column], upper[:, column]])
+    conformal = nc.ConformalRecalibrator().fit(nc.Normal(np.zeros(50), 1.0), np.linspace(-2, 2, 50)).recalibrate(d)
+    np.testing.assert_array_equal(conformal.interval([0.5, 0.9])[1][:, 1], conformal.interval(0.9)[1])
+    for wrong in ([0.5, 1.0], [[0.5]], np.nan):
+        with pytest.raises(nc.InvalidParameterError, match="coverage must lie strictly between 0 and 1"):
+            d.interval(wrong)
+    with pytest.raises(nc.InvalidParameterError, match="coverage must be one number"):
+        nc.scores.interval_score(d, np.ones(3), coverage=[0.5, 0.9])

@@ -1,4 +1,4 @@
-"""The kernels behind the local-linear adjustment equal their slow twins."""
+"""The kernels behind the local-linear correction equal their slow twins."""
 
 import numpy as np
 import pytest

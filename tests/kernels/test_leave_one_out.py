@@ -105,3 +105,16 @@ def test_crps_of_smaller_neighbourhoods(case, data):
                 own = reference.kernel_weights(near, near.max(), smoothing)
                 expected = reference.sample_crps(values[others[nearest]], own, y[row])
                 np.testing.assert_allclose(crps[row, a, b], expected, rtol=1e-10, atol=1e-13)
+
+
+def test_nobody_is_nearest_where_distances_are_no_numbers():
+    """The nearest of a row without distances are none: once the scores of none were read."""
+    indices, values = np.tile(np.arange(30, dtype=np.int32), (2, 1)), np.tile(np.arange(30.0), (2, 1))
+    distances = np.stack([np.full(30, np.nan), np.arange(30.0)])
+    crps = np.empty((2, 2, 1))
+    sizes, kinds = np.array([30, 2]), np.array([weights.UNIFORM])
+    leave_one_out.prefix_crps(indices, distances, values, np.zeros(2), sizes, kinds, select.make_scratch(30), crps)
+    assert np.isnan(crps[0, 1]).all()
+    everyone, nearest = np.full(30, 1 / 30), np.full(2, 0.5)
+    np.testing.assert_allclose(crps[:, 0, 0], reference.sample_crps(np.arange(30.0), everyone, 0.0), rtol=1e-12)
+    np.testing.assert_allclose(crps[1, 1, 0], reference.sample_crps(np.arange(2.0), nearest, 0.0), rtol=1e-12)

@@ -64,3 +64,22 @@ def test_keys_that_are_no_numbers_become_no_index(case, bad, share):
         else:
             expected = [reference.weighted_quantile(spoilt[indices[part]], weights[part], p) for p in LEVELS]
             np.testing.assert_array_equal(found[row], expected)
+
+
+@pytest.mark.parametrize("tiny", [1e-16, 1e-18, 1e-300, 5e-324])
+def test_the_greatest_is_the_last_however_light(tiny):
+    """A weight that the sum before it swallows."""
+    scores = np.array([5.0, 1.0, 9.0])
+    weights = np.array([0.5, 0.5, tiny])
+    for keys in (scores, rank(scores)):
+        found = weighted_quantiles(
+            np.array([0, 3]), np.arange(3, dtype=np.int32), weights, keys, np.zeros(1, int), np.array([[0.5, 0.9, 1.0]])
+        )
+        np.testing.assert_array_equal(found[0], keys[[1, 0, 2]])
+
+
+def test_neighbourhoods_without_neighbours_or_weights_are_none():
+    indptr, indices, weights = np.array([0, 0, 2]), np.arange(2, dtype=np.int32), np.zeros(2)
+    for keys in (np.array([3.0, 4.0]), np.array([1, 2], dtype=np.int32)):
+        found = weighted_quantiles(indptr, indices, weights, keys, np.array([0, 1]), np.array([[0.3, 1.0]] * 2))
+        np.testing.assert_array_equal(found, 0)

@@ -38,6 +38,7 @@ ONE_THREAD = nc.Workers(threads=1)
 FIXED = {"layer": "input", "recalibrator": nc.LocalRecalibrator(k=40, scaling="standard")}
 
 
+@pytest.mark.filterwarnings("ignore::nearcal.TiesWarning")  # responses of many checks are labels
 @parametrize_with_checks(
     [
         RecalibratedRegressor(workers=ONE_THREAD),
@@ -230,3 +231,30 @@ def test_groups_stay_together():
     model = nc.RecalibratedRegressor(Ridge(), cv=GroupKFold(3)).fit(X, y, groups=groups)
     by_hand = nc.RecalibratedRegressor(Ridge(), cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), by_hand.predict(X))
+
+
+@pytest.mark.parametrize("calibration", ["cross", "split", "prefit"])
+@pytest.mark.parametrize("layer", ["input", "output"])
+def test_what_is_nearcals_is_saved_and_joins_the_estimator_again(calibration, layer, tmp_path):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 2))
+    y = rng.normal(X[:, 0], np.exp(X[:, 1]))
+    ridge = Ridge().fit(X[:100], y[:100])
+    model = nc.RecalibratedRegressor(
+        ridge, calibration=calibration, layer=layer, random_state=0, recalibrator=nc.LocalRecalibrator(k=20)
+    ).fit(X, y)
+    nc.save(model, tmp_path / "it")
+    (tmp_path / "estimator").write_bytes(pickle.dumps(model.estimator_))
+    loaded = nc.load(tmp_path / "it")
+    assert type(loaded) is nc.Recalibration
+    joined = loaded.attach(pickle.loads((tmp_path / "estimator").read_bytes()))
+    new = rng.normal(size=(20, 2))
+    np.testing.assert_array_equal(joined.predict(new).mean(), model.predict(new))
+    np.testing.assert_array_equal(joined.predict(new).ppf([0.1, 0.9]), model.predict_quantiles(new, [0.1, 0.9]))
+    with pytest.raises(nc.InvalidInputError, match="model must be the one that was calibrated"):
+        loaded.attach(Ridge().fit(X, -y))
+
+
+def test_an_unfitted_regressor_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        nc.save(nc.RecalibratedRegressor(), tmp_path / "it")

@@ -3,6 +3,7 @@
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
@@ -106,7 +107,26 @@ def _line():
     return nc.calibrate(line, space[300:], y[300:], recalibrator=nc.LocalRecalibrator(k=50)).recalibration
 
 
-MODELS = {"CalibratedModel": _columns, "Recalibration": _line}
+def _frame():
+    """What was learnt from the errors of a function of a frame with texts."""
+    _, y, space = calibration_set()
+    frame = pd.DataFrame(space, columns=["a", "b", "c"]).assign(kind=pd.Categorical(np.where(y > 5, "high", "low")))
+    return nc.calibrate(lambda X: X["a"], frame, y, layer="output", recalibrator=nc.VarianceScaling()).recalibration
+
+
+def _parts():
+    """What was learnt from the errors of a function of several arrays."""
+    _, y, space = calibration_set()
+    options = {"layer": "output", "recalibrator": nc.VarianceScaling()}
+    return nc.calibrate(lambda X: X["a"], {"a": space[:, 0], "b": space}, y, **options).recalibration
+
+
+MODELS = {
+    "CalibratedModel": _columns,
+    "Recalibration": _line,
+    "Recalibration of a frame": _frame,
+    "Recalibration of parts": _parts,
+}
 
 
 def answers(recalibrator, d=3):

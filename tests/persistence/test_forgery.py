@@ -4,6 +4,7 @@ import copy
 import inspect
 import json
 import re
+import threading
 import time
 
 import numpy as np
@@ -79,6 +80,8 @@ KINDS = [
     "QuantileNetRecalibrator",
     "CalibratedModel",
     "Recalibration",
+    "Recalibration of a frame",
+    "Recalibration of parts",
 ]
 
 
@@ -115,10 +118,10 @@ def test_what_code_relies_on_is_checked_even_in_a_forgery(name, files):
     for key, array in read_file(path, verify=True)[1].items():
         refused(path, lambda objects, arrays, key=key: arrays.update({key: arrays[key].ravel()[:0]}))
         refused(path, lambda objects, arrays, key=key: arrays.pop(key))
-        if re.search(r"table\.columns", key):  # of numbers to read, from which nothing is computed
+        if re.search(r"table\.columns|fingerprint\.rows", key):  # numbers to read, or to ask a model about
             continue
         refused(path, lambda objects, arrays, key=key: arrays.update({key: arrays[key].astype(np.float16)}))
-        if name in SEARCHES and "space_map" not in key:  # not scaled: the center is of no use
+        if name in SEARCHES:
             refused(path, lambda objects, arrays, key=key: arrays.update({key: arrays[key][:-1]}))
         for number in (-1, 10**6) if array.dtype == np.int32 else ():
             refused(path, lambda objects, arrays, key=key, number=number: arrays[key].__setitem__(-1, number))
@@ -135,6 +138,7 @@ UNCHECKED = {
     },
     "Recalibration": {"learnt"},
 }
+UNCHECKED["QuantileNetRecalibrator"] -= {"n_quantiles", "use_space"}  # which it describes new predictions by
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -246,6 +250,58 @@ def test_a_manifest_that_lacks_something(saved):
             nc.load(write_forged(saved, strange, arrays))
 
 
+MAPS = ("features", "response")
+
+
+def twice(array):
+    return np.concatenate([array, array])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "message"),
+    [
+        ("principal components", "space_map_.matrix", lambda transposed: transposed[:, :-1], "matrix must have 7 rows"),
+        ("principal components", "space_map_.center", lambda center: center[:-1], "matrix must have 6 rows"),
+        ("faiss", "index_.center", lambda center: np.full_like(center, 1e155), "center must lie among the points"),
+        ("kdtree", "index_.placed", lambda placed: 1e160 * placed, "placed must not exceed 1e.150"),
+        ("boxes", "space_map_.center", lambda center: center[:-1], "spaces of n_features_in_ columns"),
+        ("QuantileNetRecalibrator", "first_to_second", twice, "first_to_second must have .* shape"),
+        ("QuantileNetRecalibrator", "input_to_second", twice, "input_to_second must have .* shape"),
+        ("QuantileNetRecalibrator", "second_bias", twice, "second_bias must have .* shape"),
+        ("QuantileNetRecalibrator", "features_map_.scale", twice, "scale must have 21 values"),
+        ("QuantileNetRecalibrator", "features_map_.scale", np.zeros_like, "scale must be positive"),
+    ],
+)
+def test_arrays_that_do_not_fit_each_other(kind, name, change, message, files):
+    def change_one(objects, arrays):
+        (key,) = [key for key in arrays if key.endswith(name)]
+        arrays[key] = change(arrays[key])
+
+    with pytest.raises(nc.ArtefactError, match=message):
+        nc.load(forge(files(kind), change_one))
+
+
+def test_two_maps_of_a_network_that_have_changed_places(files):
+    def swap(objects, arrays):
+        for part in ("center", "scale"):
+            one, other = (next(key for key in arrays if key.endswith(f"{name}_map_.{part}")) for name in MAPS)
+            arrays[one], arrays[other] = arrays[other], arrays[one]
+
+    with pytest.raises(nc.ArtefactError, match="n_quantiles and use_space must fit the 1 features"):
+        nc.load(forge(files("QuantileNetRecalibrator"), swap))
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_quantiles": 0}, {"n_quantiles": 19}, {"n_quantiles": True}, {"use_space": True}, {"use_space": 0}]
+)
+def test_options_that_do_not_fit_a_network(options, files):
+    def change(objects, arrays):
+        objects["QuantileNetRecalibrator"]["holds"]["parameters"]["dict"].update(options)
+
+    with pytest.raises(nc.ArtefactError, match=next(iter(options))):
+        nc.load(forge(files("QuantileNetRecalibrator"), change))
+
+
 def test_strings_that_would_fill_the_memory(saved):
     """An array of strings has all of them as long as the longest."""
     manifest, arrays = read_file(saved, verify=True)
@@ -272,6 +328,17 @@ FIELDS = {
         {"model": "m", "recalibrator": None, "layer": 3, "reason": None, "tuning": "by hand"},
     ),
     "Recalibration": ("Recalibration", {"recalibrator": None, "layer": 3, "reason": None, "learnt": 1, "model": None}),
+    "Fingerprint": (
+        "Recalibration",
+        {"model": 3, "layers": "input", "rows": None, "quantiles": None, "positions": 1.0},
+    ),
+    "KeptArray": ("Recalibration", {"values": 3, "kind": "pickle"}),
+    "KeptFrame": ("Recalibration of a frame", {"columns": {"tuple": [3]}}),
+    "KeptColumn": (
+        "Recalibration of a frame",
+        {"name": 3, "dtype": None, "values": 1, "categories": "a", "ordered": None},
+    ),
+    "KeptParts": ("Recalibration of parts", {"names": {"tuple": [3]}, "parts": {"tuple": [3]}}),
     "PointHead": ("Recalibration", {"response": "sqrt", "scale": -1.0}),
     "SpaceMap": ("CalibratedModel", {"name": 3, "center": None, "matrix": 1.0}),
     "KNearest": ("boxes", {"k": 0, "eps": -1.0, "smoothing": "box"}),
@@ -383,3 +450,18 @@ def add_code(objects, arrays):
 def test_other_forgeries_are_refused(change, message, saved):
     with pytest.raises(nc.ArtefactError, match=message):
         nc.load(forge(saved, change))
+
+
+@pytest.mark.parametrize("content", [None, 3, "a", [], {"float": "nan"}, {"dict": {}}])
+def test_content_that_is_no_object_is_refused(content, saved):
+    manifest, arrays = read_file(saved, verify=True)
+    with pytest.raises(nc.ArtefactError, match="does not hold what nearcal can load: its content is a"):
+        nc.load(write_forged(saved, manifest | {"content": content}, arrays))
+
+
+def test_many_threads_of_a_file_are_no_more_than_there_is_work(files):
+    refused(files("all options"), lambda objects, arrays: objects["Workers"]["holds"].update(threads=100_000))
+    path = forge(files("all options"), lambda objects, arrays: objects["Workers"]["holds"].update(threads=1000))
+    before = threading.active_count()
+    assert answers(nc.load(path)) == answers(nc.load(files("all options")))
+    assert threading.active_count() <= before + 1

@@ -13,6 +13,7 @@ from nearcal.persistence._encoding import import_savable
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
+    import_savable()  # what is imported while the copy stands would be forgotten with it, and never imported again
     monkeypatch.setattr(_saved, "_CLASSES", dict(_saved._CLASSES))
 
 
@@ -56,10 +57,11 @@ def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
         BlockedBrute CalibratedModel CalibrationScores Candidate ColumnsModel ConformalRecalibrator Curve EqualSteps
-        FaissIndex GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest
-        LeafBoxes LearntLinear LearntPolish LearntShrinkage LocalLinear LocalRecalibrator OwnIsolation PointHead Polish
-        QuantileNetRecalibrator QuantileNetwork Radius Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser
-        Table Tuning VarianceScaling WithinRadius Workers
+        FaissIndex Fingerprint GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor
+        KNearest KeptArray KeptColumn KeptFrame KeptParts LeafBoxes LearntLinear LearntPolish LearntShrinkage
+        LocalLinear LocalRecalibrator OwnIsolation PointHead Polish QuantileNetRecalibrator QuantileNetwork Radius
+        Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling WithinRadius
+        Workers
     """
     expected = names.split()
     assert (
@@ -98,3 +100,8 @@ def test_checks(check, good, bad):
     for value in bad:
         with pytest.raises(nc.InvalidInputError, match=r"^it"):
             check("it", value)
+
+
+def test_a_whole_number_is_a_number_like_others():
+    """As an int it would have kernels compiled for it: half a minute, which looked like a hang."""
+    assert type(_saved.number()("eps", 2)) is float

@@ -1,5 +1,7 @@
 """What all recalibrators share: the scores they refuse, and scikit-learn's manners."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,83 @@ def test_a_fit_that_fails_leaves_an_earlier_one_in_place():
         with pytest.raises(nc.InvalidInputError):
             rc.fit(BASE, with_far(1e155), X)
         np.testing.assert_array_equal(rc.recalibrate(BASE[:9], X[:9]).ppf([0.1, 0.9]), expected)
+
+
+# ---- ties -----------------------------------------------------------------------------------------------------------
+
+ZEROS = {
+    "local": nc.LocalRecalibrator(k=20),
+    "global": nc.GlobalRecalibrator(),
+    "none": nc.IdentityRecalibrator(),
+    "isotonic": nc.IsotonicRecalibrator(),
+    "conformal": nc.ConformalRecalibrator(),
+    "variance scaling": nc.VarianceScaling(),
+    "network": nc.QuantileNetRecalibrator(epochs=1, rng=1),
+}
+
+
+def zero_inflated(n, share, rng):
+    """Responses of which a share is zero, whatever the prediction; and the predictions."""
+    x = rng.uniform(-1, 1, size=n)
+    y = np.where(rng.random(n) < share, 0.0, rng.gamma(2.0, 1.0, size=n))
+    return nc.Normal(0.5 + 0.5 * x, 1.2), y, x
+
+
+@pytest.mark.parametrize("name", ZEROS)
+def test_every_fit_warns_once_of_many_equal_responses(name):
+    dist, y, x = zero_inflated(400, 0.75, np.random.default_rng(0))
+    with pytest.warns(nc.TiesWarning, match=r"\(7\d%\) responses equal to 0: .*KNNRegressor.*\"step\"") as caught:
+        ZEROS[name].fit(dist, y, x)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_tune_and_calibrate_warn_once():
+    dist, y, x = zero_inflated(300, 0.75, np.random.default_rng(0))
+    with pytest.warns(nc.TiesWarning) as caught:
+        nc.tune(dist, y, x, k=20)
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.warns(nc.TiesWarning) as caught:
+        nc.calibrate(lambda x: x, x, y, tuning={"k": 20})
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_what_the_warning_says_is_so():
+    rng = np.random.default_rng(1)
+    dist, y, x = zero_inflated(4000, 0.75, rng)
+    new, _, x_new = zero_inflated(200, 0.75, rng)
+    with pytest.warns(nc.TiesWarning):
+        spread = nc.LocalRecalibrator(k=400).fit(dist, y, x).recalibrate(new, x_new)
+    kept = nc.KNNRegressor(k=400, quantile_rule="step").fit(None, y, x).recalibrate(None, x_new)
+    # binomial: four standard errors of 400 rows are 0.087
+    assert np.abs(kept.cdf(0.0) - 0.75).max() < 0.1
+    assert spread.cdf(0.0).mean() < 0.6
+
+
+@pytest.mark.parametrize(("equal", "n", "warns"), [(20, 400, True), (19, 400, False), (9, 20, False), (10, 20, True)])
+def test_from_a_twentieth_of_the_rows_on(equal, n, warns):
+    rng = np.random.default_rng(2)
+    y = np.concatenate([np.zeros(equal), rng.normal(size=n - equal)])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        nc.GlobalRecalibrator().fit(nc.Normal(rng.normal(size=n), 1.0), y)
+    assert [warning.category for warning in caught] == [nc.TiesWarning] * warns
+
+
+def test_rounded_prices_are_no_ties_to_speak_of():
+    price = nc.datasets.load_diamonds().y
+    nc.GlobalRecalibrator().fit(nc.Normal(np.linspace(1, 2, len(price)), 1.0), price)
+
+
+def test_equal_responses_of_one_score_are_an_atom_that_is_kept():
+    y = np.concatenate([np.zeros(300), np.random.default_rng(3).normal(size=100)])
+    out = nc.GlobalRecalibrator().fit(nc.Normal(np.zeros(400), 1.0), y).recalibrate(nc.Normal([0.0], 1.0))
+    assert out.cdf(0.0)[0] - out.cdf_left(0.0)[0] == pytest.approx(0.75)
+
+
+def test_responses_that_are_their_predictions():
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=200)
+    loc = np.where(np.arange(200) < 50, y, y + rng.normal(size=200))
+    with pytest.warns(nc.TiesWarning, match=r"50 of 200 \(25%\) .* same normal score, 0,.*not trained on"):
+        nc.GlobalRecalibrator().fit(nc.Normal(loc, 1.0), y)

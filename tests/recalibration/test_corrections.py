@@ -82,7 +82,7 @@ CORNERS = {
     "equal scores": {"y": np.full(N, 0.3)},
     "exactly linear scores": {"y": SPACE @ [1.0, -2.0, 0.5]},
     "far new points": {"space_new": SPACE_NEW + 1e9},
-    "tiny distances": {"space": SPACE * 1e-160, "space_new": SPACE_NEW * 1e-160},
+    "tiny distances": {"space": SPACE * 1e-145, "space_new": SPACE_NEW * 1e-145},
     "large distances": {"space": SPACE * 1e140, "space_new": SPACE_NEW * 1e140},
     "wide": {"space": RNG.normal(size=(N, 100)), "space_new": RNG.normal(size=(M, 100))},
     "a line": {"space": SPACE[:, 0], "space_new": SPACE_NEW[:, 0]},

@@ -7,7 +7,7 @@ from scipy.stats import binom, kstest, norm
 
 import nearcal as nc
 from nearcal.recalibration import QUANTILE_RULES
-from nearcal.recalibration.score_laws import Curve
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.scores_of_rows import OneLaw
 from tests.recalibration.cases import (
     DIST,

@@ -5,9 +5,9 @@ import pytest
 from scipy.special import ndtri
 
 import nearcal as nc
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.leave_one_out import LeaveOneOut, find_others
 from nearcal.recalibration.neighborhoods import KNearest, WithinRadius
-from nearcal.recalibration.score_laws import CalibrationScores
 from nearcal.space import CalibrationSpace, Scaling, build_index
 from tests.recalibration.cases import DIST, RNG, SPACE, D, N, Y
 

@@ -42,7 +42,7 @@ DEGENERATE = {
     "d = 1": lambda: local(space=SPACE[:, 0], space_new=SPACE_NEW[:, 0]),
     "d = 300": lambda: local(space=RNG.normal(size=(N, 300)), space_new=RNG.normal(size=(M, 300))),
     "far new points": lambda: local(space_new=SPACE_NEW + 1e9),
-    "tiny distances": lambda: local(space=SPACE * 1e-160, space_new=SPACE_NEW * 1e-160),
+    "tiny distances": lambda: local(space=SPACE * 1e-145, space_new=SPACE_NEW * 1e-145),
     "large distances": lambda: local(space=SPACE * 1e140, space_new=SPACE_NEW * 1e140),
     "constant column": lambda: local(space=SPACE * [1, 1, 0] + 0.1, space_new=SPACE_NEW, scaling="standard"),
     "all columns constant": lambda: local(space=np.full((N, D), 0.1), scaling="standard"),
@@ -212,3 +212,70 @@ def test_workers_take_effect_at_once():
     rc.set_params(workers=nc.Workers(threads=1, progress=lambda done, total: seen.append((done, total))))
     np.testing.assert_array_equal(rc.recalibrate(NEW, SPACE_NEW).mean(), expected)
     assert seen[-1] == (M, M)
+
+
+# ---- scores near the limit ------------------------------------------------------------------------------------------
+
+CORRECTIONS = {
+    "none": (),
+    "shrinkage": (nc.Shrinkage(),),
+    "linear": (nc.LocalLinear(),),
+    "polish": (nc.Polish(),),
+    "all": (nc.LocalLinear(), nc.Shrinkage(), nc.Polish()),
+}
+
+
+def _huge(many, score):
+    rng = np.random.default_rng(0)
+    y, x = rng.normal(size=120), rng.normal(size=(120, 2))
+    y[:many] = score * (rng.normal(size=many) if many > 1 else 1.0)
+    return nc.Normal(np.zeros(120), 1.0), y, x
+
+
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
+@pytest.mark.parametrize("corrections", CORRECTIONS.values(), ids=CORRECTIONS)
+def test_scores_up_to_the_limit_make_right_numbers_and_beyond_it_an_error(rule, corrections):
+    """A variance that overflowed once became a NaN score, and that an index."""
+    if rule not in CONTINUOUS_RULES and nc.Polish() in corrections:
+        pytest.skip("needs a continuous rule")
+    recalibrator = nc.LocalRecalibrator(k=50, quantile_rule=rule, corrections=corrections)
+    for many in (1, 60, 120):
+        for score in (1e99, 1e80, 1e60):
+            model, y, x = _huge(many, score)
+            out = recalibrator.fit(model, np.clip(y, -1e100, 1e100), x).recalibrate(model[:20], x[:20])
+            quantiles = out.ppf([1e-9, 0.1, 0.5, 0.9, 1 - 1e-9])
+            assert np.isfinite(quantiles).all()
+            assert (np.diff(quantiles, axis=1) >= 0).all()
+            for values in (out.mean(), out.std(), out.cdf(0.3), nc.scores.crps(out, np.zeros(20))):
+                assert np.isfinite(values).all()
+            if rule == "step" and not corrections:
+                sample = out.weighted_sample(slice(None))
+                np.testing.assert_allclose(out.mean(), (sample.values * sample.weights).sum(axis=1), rtol=1e-10)
+        model, y, x = _huge(many, 1e155)
+        with pytest.raises(nc.InvalidInputError, match=r"y_cal must have normal scores below 1e\+100"):
+            recalibrator.fit(model, y, x)
+
+
+@pytest.mark.parametrize("many", [1, 60])
+def test_tuning_with_scores_up_to_the_limit(many):
+    for score in (1e99, 1e60):
+        model, y, x = _huge(many, score)
+        out = nc.tune(model, np.clip(y, -1e100, 1e100), x).recalibrator.recalibrate(model[:20], x[:20])
+        assert np.isfinite(out.ppf([0.01, 0.5, 0.99])).all()
+        assert np.isfinite([out.mean(), out.std()]).all()
+    model, y, x = _huge(many, 1e155)
+    with pytest.raises(nc.InvalidInputError, match="y_cal must have normal scores"):
+        nc.tune(model, y, x)
+
+
+@pytest.mark.parametrize("rule", QUANTILE_RULES)
+@pytest.mark.parametrize("cls", [nc.LocalRecalibrator, nc.GlobalRecalibrator])
+def test_variances_of_normal_rows_overflow_no_sooner_than_they_must(cls, rule):
+    model, y, x = _huge(0, 1.0)
+    scores = 1e-30 * y
+    recalibrator = cls(quantile_rule=rule, **({"k": 50} if cls is nc.LocalRecalibrator else {}))
+    recalibrator.fit(model, scores, x)
+    moderate = recalibrator.recalibrate(model[:5], x[:5]).var()
+    wide = recalibrator.recalibrate(nc.Normal(np.zeros(5), 1e160), x[:5]).var()
+    np.testing.assert_allclose(wide, 1e160 * (1e160 * moderate), rtol=1e-9)
+    assert np.isinf(recalibrator.recalibrate(nc.Normal(np.zeros(5), 1e250), x[:5]).var()).all()

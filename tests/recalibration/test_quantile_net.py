@@ -169,3 +169,20 @@ def test_bad_input_is_refused(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(nc.MissingExtraError, match=r"nearcal\[torch\]"):
         nc.QuantileNetRecalibrator().fit(dist, y)
+
+
+def test_columns_of_any_size_are_standardised():
+    columns = np.random.default_rng(0).normal(size=(50, 1)) + 2
+    expected = Standardiser.learn(columns)(columns)
+    for unit in (1e-300, 1e-170, 1e170, 1e300):
+        np.testing.assert_allclose(Standardiser.learn(unit * columns)(unit * columns), expected, rtol=1e-9)
+
+
+def test_rows_however_far_from_what_was_learnt_have_numbers():
+    rng = np.random.default_rng(1)
+    rc = nc.QuantileNetRecalibrator(epochs=1, use_space=True, rng=0)
+    rc.fit(nc.Normal(np.zeros(60), 1.0), rng.normal(size=60), 1e-200 * rng.normal(size=(60, 2)))
+    out = rc.recalibrate(nc.Normal([0.0, 0.0], 1.0), [[1e200, 0.0], [0.0, -1e200]])
+    quantiles = out.ppf([0.1, 0.5, 0.9])
+    assert np.isfinite(quantiles).all()
+    assert (np.diff(quantiles, axis=1) >= 0).all()

@@ -187,3 +187,14 @@ def test_a_recalibrator_with_an_inverted_file_round_trips():
     twin = pickle.loads(pickle.dumps(rc))
     np.testing.assert_array_equal(twin.recalibrate(NEW, SPACE_NEW).mean(), rc.recalibrate(NEW, SPACE_NEW).mean())
     np.testing.assert_array_equal(copy.deepcopy(rc).index_.nprobe, rc.index_.nprobe)
+
+
+def test_summaries_become_tables():
+    out = local()
+    frame = out.summary(0.9, p=[0.025, 0.5], y=np.zeros(M)).to_pandas()
+    assert list(frame) == ["mean", "std", "lower", "upper", "q2.5", "q50", "cdf", "effective_size", "radius"]
+    np.testing.assert_array_equal(frame["q50"], out.median())
+    np.testing.assert_array_equal(frame["cdf"], out.cdf(0.0))
+    several = out.summary(y=np.zeros((M, 2))).to_table()
+    assert [name for name in several.columns if name.startswith("cdf")] == ["cdf_0", "cdf_1"]
+    assert "cdf" not in out.summary().to_polars().columns

@@ -9,7 +9,7 @@ from scipy.stats import norm
 import nearcal as nc
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration import CONTINUOUS_RULES, QUANTILE_RULES
-from nearcal.recalibration.score_laws import Curve
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.scores_of_rows import CurveOfEachRow, OneLaw
 from tests import reference
 from tests.recalibration.cases import DIST, FAMILIES, NEW, SPACE, SPACE_NEW, M, N, Y, local, make_family
@@ -235,7 +235,7 @@ def test_without_it_intervals_of_few_points_are_too_narrow(rule):
 def naive_knots(k, n_of_draw):
     """Return which of k equally weighted scores are knots, and their probabilities: see Recalibrated."""
     p = (np.arange(1, k + 1) - 0.5) / k if n_of_draw is None else np.arange(1, k + 1) / (n_of_draw + 1)
-    count = max(int(np.ceil(2 * np.sqrt(k))), 2)
+    count = 2 * int(np.ceil(np.sqrt(k)))  # an even number: alike on either side
     wanted = np.linspace(ndtri(p[0]), ndtri(p[-1]), count)
     return np.array([np.argmin(np.abs(ndtr(w) - p)) for w in wanted]), p
 
@@ -251,7 +251,7 @@ def test_the_curve_goes_straight_through_two_roots_of_n_scores(k, rule):
     inside = np.linspace(values[0], values[-1], 400)
     expected = np.interp(inside, values[chosen], ndtri(p[chosen]))
     np.testing.assert_allclose(out.z(inside[np.newaxis])[0], expected, atol=1e-10)
-    assert len(set(chosen)) <= 2 * np.sqrt(k) + 1
+    assert len(set(chosen)) <= 2 * np.sqrt(k) + 2
 
 
 def test_predictive_tends_to_interpolated():
@@ -423,7 +423,7 @@ def test_density_moments_and_draws_are_of_the_distribution_function(family, opti
     mean = np.trapezoid(about * norm.pdf(t), t)
     spread = np.sqrt(np.trapezoid((about - mean[:, np.newaxis]) ** 2 * norm.pdf(t), t))
     # the quadrature has few nodes a piece: kinks of the base's quantile function cost it digits, and jumps more
-    tolerance = 0.03 if not new.is_continuous else 5e-3 if family in KINKED_FAMILIES else 1e-5
+    tolerance = 0.04 if not new.is_continuous else 5e-3 if family in KINKED_FAMILIES else 1e-5
     error = np.abs((out.mean() - center)[known] - mean)
     assert (error < tolerance * spread + np.spacing(np.abs(center[known]))).all()
     np.testing.assert_allclose(out.std()[known], spread, rtol=2 * tolerance)
@@ -448,3 +448,18 @@ def test_weighted_samples_have_no_density(rule):
         for ask in (out.pdf, out.logpdf):
             with pytest.raises(nc.InvalidInputError, match=r'has no density.* quantile_rule="predictive"'):
                 ask(0.3)
+
+
+def test_conservative_probabilities_of_weights_that_round_away():
+    """The new point lies on a neighbour, the others have weights of 1e-30: its quantiles reach them all the same."""
+    x = np.array([0.0, 1 - 1e-15, 1 - 1e-15, 1.0])[:, np.newaxis]
+    rc = nc.LocalRecalibrator(k=4, smoothing="biweight", quantile_rule="conservative")
+    out = rc.fit(nc.Normal(np.zeros(4), 1.0), [0.0, 1.0, 2.0, 9.0], x).recalibrate(nc.Normal([0.0], 1.0), [[0.0]])
+    weights = out.weighted_sample(slice(None)).weights[0]
+    assert weights[0] == 1
+    assert 0 < weights[1] < 1e-25
+    # C / (1 + 1) just below one half: the median is the next value, and half of all lies below that
+    median = out.median()
+    assert out.cdf(median) >= 0.5
+    assert out.cdf_left(median) <= 0.5
+    np.testing.assert_allclose(out.cdf([0.0]) + out.sf([0.0]), 1)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
+from nearcal.recalibration import leave_one_out, neighborhoods
 
 
 @pytest.fixture(scope="module", params=[1, 4, 12])
@@ -92,7 +93,7 @@ def test_progress_counts_every_row(problem, capsys):
     pytest.importorskip("rich")
     drawn = nc.LocalRecalibrator(k=50, workers=nc.Workers(progress=True))
     drawn.fit(base, np.zeros(2000), new).recalibrate(base, new).mean()
-    assert "recalibrating" in capsys.readouterr().out
+    assert "recalibrating" in capsys.readouterr().err
 
 
 def test_rows_left_to_a_recalibrated_base_do_not_wait_for_themselves():
@@ -173,6 +174,7 @@ def test_many_questions_a_row():
     assert peak_of(lambda: out.ppf(np.linspace(0, 1, 300))) < 2 * at.nbytes + 2 * BUDGET
 
 
+@pytest.mark.filterwarnings("ignore::nearcal.TiesWarning")
 def test_many_draws_a_row():
     base = nc.Samples(np.random.default_rng(0).normal(size=(4000, 300)))
     out = nc.GlobalRecalibrator().fit(base, np.zeros(4000)).recalibrate(base)
@@ -196,3 +198,36 @@ def test_one_long_neighbourhood_among_short_ones(base, thin):
     assert peak_of(lambda: out.ppf([0.1, 0.9])) < 8 * BUDGET  # a neighbourhood of all points takes 20 000 · 64 bytes
     np.testing.assert_array_equal(out.ppf([0.1, 0.9])[[0, 1, 499, 500, 501, 502, 999]], alone)
     np.testing.assert_array_equal(out.mean()[[0, 1, 500]], [out[row].mean()[0] for row in (0, 1, 500)])
+
+
+@pytest.mark.parametrize(
+    "corrections", [(), (nc.Shrinkage(), nc.LocalLinear(), nc.Polish())], ids=["plain", "corrected"]
+)
+@pytest.mark.parametrize("search", ["line", "boxes", "brute", "kdtree"])
+def test_a_cluster_that_probes_miss(search, corrections, monkeypatch):
+    """Neighbours within a radius are counted as they are found: the few rows looked at beforehand tell nothing."""
+    rng = np.random.default_rng(0)
+    n, d = 1000, 1 if search == "line" else 3
+    x = 0.01 * rng.normal(size=(n, d))
+    x[:: n // 32] = 500 + 10 * rng.normal(size=x[:: n // 32].shape)  # the probes
+    y, new = rng.normal(size=n), x[:300].copy()
+    new[:: 300 // 32] += 1000
+    workers = nc.Workers(memory=2**20, threads=1)
+    options = {"radius": nc.Radius(1.0, 5), "search": search, "quantile_rule": "interpolated"}
+    rc = nc.LocalRecalibrator(**options, corrections=corrections, workers=workers)
+    held = []
+    weigh = neighborhoods.weigh
+    for module in (neighborhoods, leave_one_out):
+        monkeypatch.setattr(
+            module, "weigh", lambda near, smoothing: held.append(np.diff(near.indptr)) or weigh(near, smoothing)
+        )
+    model = nc.Normal(np.zeros(n), 1.0)
+    out = rc.fit(model, y, x).recalibrate(model[:300], new)
+    quantiles, reliability = out.ppf([0.1, 0.9]), out.reliability()
+    assert len(held) > 3  # so that this says anything
+    for counts in held:
+        assert len(counts) == 1 or counts.sum() <= workers.pairs_per_chunk()
+    # whatever the chunks
+    free = nc.LocalRecalibrator(**options, corrections=corrections).fit(model, y, x).recalibrate(model[:300], new)
+    np.testing.assert_array_equal(quantiles, free.ppf([0.1, 0.9]))
+    np.testing.assert_array_equal(reliability["p_value"], free.reliability()["p_value"])

@@ -2,6 +2,7 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 import nearcal as nc
@@ -85,14 +86,44 @@ def test_an_error_of_another_thread_is_raised():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"threads": 0}, "threads must be a whole number >= 1, got 0"),
-        ({"memory": 1000}, "memory must be a whole number >= 1048576, got 1000"),
+        ({"threads": 0}, "threads must be a whole number of 1 to 1024, got 0; None takes the processors available"),
+        ({"threads": -1}, "threads must be .* got -1"),
+        ({"threads": 100_000}, "threads must be a whole number of 1 to 1024, got 100000"),
+        ({"threads": True}, "threads must be .* got True"),
+        ({"threads": 2.0}, "threads must be .* got 2.0"),
+        ({"threads": "2"}, "threads must be .* got '2'"),
+        ({"memory": 1}, "memory must be a whole number of 1048576 to 4611686018427387904, got 1; it is in bytes"),
+        ({"memory": 10**30}, "memory must be .* got 10000"),
+        ({"memory": 1e30}, "memory must be .* got 1e.30"),
+        ({"memory": None}, "memory must be .* got None"),
         ({"progress": "bar"}, "progress must be True, False or a function"),
     ],
 )
 def test_bad_options_are_refused(options, message):
     with pytest.raises(nc.InvalidParameterError, match=message):
         Workers(**options)
+
+
+def test_what_is_allowed_at_the_ends_works():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2000, 2)), rng.normal(size=2000)
+    model = nc.Normal(np.zeros(2000), 1.0)
+    expected = nc.LocalRecalibrator(k=50).fit(model, y, x).recalibrate(model, x).mean()
+    for options in ({"threads": 1024}, {"memory": 2**20, "threads": 3}, {"memory": 2**62}):
+        rc = nc.LocalRecalibrator(k=50, workers=nc.Workers(**options))
+        np.testing.assert_array_equal(rc.fit(model, y, x).recalibrate(model, x).mean(), expected)
+
+
+def test_no_more_threads_are_started_than_there_are_chunks():
+    alive, together = [], threading.Barrier(3)
+
+    def task(chunk):
+        together.wait(5)  # nobody does the work of two
+        alive.append(threading.active_count())
+
+    before = threading.active_count()
+    Workers(threads=1024).run(task, [slice(i, i + 1) for i in range(3)])
+    assert max(alive) <= before + 2
 
 
 def test_anything_else_is_refused():

@@ -253,6 +253,15 @@ def test_nearest_rows(scripts):
 def test_ticks_and_numbers(scripts):
     assert scripts.evaluate("roundTicks(0.13, 2.9, 5)") == [1, 2]
     assert scripts.evaluate("roundTicks(-0.01, 0.01, 4)") == [-0.01, -0.005, 0, 0.005, 0.01]
+    # no end was in sight where a step is lost in rounding
+    for low, high in ((1e16, 1e16), (1e16, 1e16 + 2), (-1e300, -1e300), (0.0, 5e-324), (1.0, 1.0 + 1e-15)):
+        ticks = scripts.evaluate(f"roundTicks({low!r}, {high!r}, 5)")
+        assert len(ticks) <= 12
+        assert all(abs(tick - low) <= 1e-9 * abs(low) for tick in ticks)
+    axis = "makeAxis({name: 'x', kind: 'uint8', data: 'AAAA', values: [VALUE]})"
+    for value in (0.0, 1e16, -1e299, 1e-310):
+        low, high = scripts.evaluate(f"(({{low, high}}) => [low, high])({axis.replace('VALUE', repr(value))})")
+        assert low < value < high
     numbers = [1234.5678, -0.25, 1e-9, 3.2e9, 0]
     assert scripts.evaluate("(x) => x.map(formatNumber)", numbers) == ["1,235", "−0.25", "1.00e−9", "3.20e+9", "0"]
 

@@ -1,6 +1,7 @@
 """The before and after table."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nearcal as nc
@@ -97,8 +98,9 @@ def test_prints_and_converts():
 @pytest.mark.parametrize(
     ("dists", "message"),
     [
-        ({}, "dists must be a non-empty mapping"),
-        (DISTS["right"], "dists must be a non-empty mapping"),
+        ({}, "dists must be a distribution or a non-empty mapping"),
+        ([DISTS["right"]], "dists must be a distribution or a non-empty mapping"),
+        ({1: DISTS["right"], "1": DISTS["right"]}, "dists must have names that differ as text, got 1, '1'"),
         ({"a": DISTS["right"], "b": nc.Normal(0.0, 1.0)}, "dists must all have 800 rows"),
         ({"a": 3.0}, "must be a nearcal distribution"),
     ],
@@ -106,3 +108,51 @@ def test_prints_and_converts():
 def test_bad_input(dists, message):
     with pytest.raises(nc.InvalidInputError, match=message):
         nc.evaluate(dists, Y)
+
+
+def test_categories_are_regions():
+    town = np.where(X[:, 0] < 0.3, "a", "b")
+    for space in (town, town.astype(object), pd.Series(town, dtype="category"), pd.DataFrame({"town": town})):
+        assert str(nc.evaluate(DISTS, Y, space)) == str(nc.evaluate(DISTS, Y, regions=town))
+    with pytest.raises(nc.InvalidInputError, match="one column of categories, got 2 columns, some of them text"):
+        nc.evaluate(DISTS, Y, pd.DataFrame({"town": town, "x": X[:, 0]}))
+    with pytest.raises(nc.InvalidInputError, match="at most 1000 categories, each a region, got 1500"):
+        nc.evaluate(nc.Normal(np.zeros(1500), 1.0), np.zeros(1500), [f"row {j}" for j in range(1500)])
+
+
+def test_one_distribution_and_names_that_are_numbers():
+    assert set(nc.evaluate(DISTS["right"], Y)["method"]) == {"predictions"}
+    assert "2 - 1" in str(nc.evaluate({1: DISTS["wide"], 2: DISTS["right"]}, Y))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_errors_whose_squares_are_no_numbers(size):
+    usual = rows(nc.evaluate(DISTS["wide"], Y, metrics=["rmse", "crps", "width"]))
+    found = rows(nc.evaluate(nc.Normal(np.zeros(N), 2 * size), Y * size, metrics=["rmse", "crps", "width"]))
+    for key, row in usual.items():
+        assert found[key]["value"] == pytest.approx(row["value"] * size, rel=1e-9)
+        assert found[key]["se"] == pytest.approx(row["se"] * size, rel=1e-9, abs=1e-12 * size)
+
+
+def test_methods_of_any_name_are_printed():
+    dist = nc.Normal(np.zeros(50), 1.0)
+    y = np.random.default_rng(0).normal(size=50)
+    table = nc.evaluate({"metric": dist, "b": dist, "b - metric": dist}, y, metrics=["crps", "coverage"])
+    first, *lines = str(table).splitlines()
+    assert first.split() == [
+        "metric",
+        "metric",
+        "b",
+        "b",
+        "-",
+        "metric",
+        "b",
+        "-",
+        "metric",
+        "b",
+        "-",
+        "metric",
+        "-",
+        "metric",
+    ]
+    assert len(lines) == 2

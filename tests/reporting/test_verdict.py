@@ -238,3 +238,19 @@ def test_a_calibrated_model_is_rarely_accused():
         judged = [*judge(observed, regions), *judge(observed, everything)]
         accused += any(one.grade != Grade.FINE for one in judged)
     assert accused <= stats.binom.ppf(0.9995, 200, 0.1)
+
+
+@pytest.mark.parametrize(("coverage", "is_sure"), [(0.9, True), (0.86, True), (0.84, False), (0.97, False)])
+def test_mended_is_not_said_of_a_region_that_looks_off(coverage, is_sure):
+    """ "Mended" stood above a region of 89.7% for 95% intervals, whose few rows prove nothing."""
+    dist, y, _ = make(N, 2, "right")
+    observed = Observed.of(dist, y, 0.9, None, 0)
+    overall = replace(judge(observed, all_rows(N))[0], grade=Grade.FINE)
+    small = replace(overall, region="x > 1", n=50, coverage=coverage, grade=Grade.FINE)
+    bad = replace(small, coverage=0.5, grade=Grade.CLEAR)
+    methods = [Method("before", observed, overall, [bad]), Method("after", observed, overall, [small])]
+    verdict = decide(methods, Change(-0.1, 0.01))
+    assert verdict.headline.endswith("mended by recalibration" + ("" if is_sure else " as far as can be told"))
+    (answer,) = [answer for answer in verdict.answers if answer.question == "Mended?"]
+    assert answer.mood == verdict.mood == ("good" if is_sure else "fair")
+    assert (f"where x > 1, 90% intervals still cover {100 * coverage:.0f}%" in answer.text) != is_sure

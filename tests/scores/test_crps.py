@@ -333,3 +333,41 @@ def test_atoms_at_the_response_do_not_halve_panels_for_ever():
     quantiles = out.ppf((np.arange(2000) + 0.5) / 2000)
     expected = [reference.sample_crps(row, np.full(2000, 1 / 2000), at) for row, at in zip(quantiles, y, strict=False)]
     np.testing.assert_allclose(nc.scores.crps(out, y[:12]), expected, rtol=2e-2, atol=1e-3)
+
+
+# mu, and the factor by which log-scales of 1 are stretched: the last rows' standard deviations overflow, and their
+# quantiles do before their losses vanish
+STRETCHED = [(0.0, 2.0), (-40.0, 12.0), (-42.0, 16.3), (0.0, 20.0), (0.0, 36.0), (-700.0, 52.0)]
+
+
+@pytest.mark.parametrize(("mu", "factor"), STRETCHED)
+@pytest.mark.parametrize("y", [1e-20, 1.0, 1e30])
+def test_lognormal_tails_as_heavy_as_they_come(mu, factor, y):
+    """Stretched about its median, a LogNormal distribution is one again, whose score has a formula."""
+    rc = nc.VarianceScaling().fit(nc.Normal(np.zeros(2), 1.0), [-factor, factor])
+    out = rc.recalibrate(nc.LogNormal(mu, 1.0))
+    np.testing.assert_allclose(nc.scores.crps(out, [y]), lognormal_crps(mu, factor, y), rtol=1e-10)
+
+
+def lognormal_crps(mu, sigma, y):
+    """Return y (2 F(y) - 1) - 2 exp(mu + sigma²/2) (Φ(z - sigma) - Φ(-sigma / √2)), z the score of y, by mpmath."""
+    with mpmath.workdps(500):
+        mu, sigma, y = mpmath.mpf(mu), mpmath.mpf(sigma), mpmath.mpf(y)
+        z = (mpmath.log(y) - mu) / sigma
+        beyond = mpmath.ncdf(z - sigma) - mpmath.ncdf(-sigma / mpmath.sqrt(2))
+        return float(y * (2 * mpmath.ncdf(z) - 1) - 2 * mpmath.exp(mu + sigma**2 / 2) * beyond)
+
+
+def test_lognormal_tails_without_a_mean_in_floating_point_numbers():
+    rc = nc.VarianceScaling().fit(nc.Normal(np.zeros(2), 1.0), [-50.0, 50.0])
+    out = rc.recalibrate(nc.LogNormal(0.0, [0.01, 1.0]))
+    assert np.isinf(out.mean()).tolist() == [False, True]
+    assert np.isinf(nc.scores.crps(out, [1.0, 1.0])).tolist() == [False, True]
+
+
+def test_quantiles_of_other_families_count_as_far_out():
+    """Any family without a formula goes through the same quadrature."""
+    stretched = nc.LogNormal(np.full(2, -40.0), [12.0, 16.3])
+    by_quadrature = crps_rows.dispatch(nc.Distribution)(stretched, np.ones(2))
+    expected = [lognormal_crps(-40.0, sigma, 1.0) for sigma in stretched.sigma]
+    np.testing.assert_allclose(by_quadrature, expected, rtol=1e-10)

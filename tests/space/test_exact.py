@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearcal.space import _exact
+from nearcal.space import _exact, build_index
 from nearcal.space._exact import BlockedBrute, LeafBoxes, SortedLine
 from tests import reference
 
@@ -181,3 +181,38 @@ def test_a_row_does_not_depend_on_its_neighbours_in_the_chunk_or_on_threads(name
             parts = list(pool.map(lambda i, size=size: structure.nearest(queries[i : i + size], 300, eps), starts))
         for field in ("indices", "distances", "radius"):
             np.testing.assert_array_equal(np.concatenate([getattr(p, field) for p in parts]), getattr(whole, field))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@each_structure
+def test_a_query_that_is_no_number_gets_points_that_exist(name, bad):
+    """Nobody can ask for it; still no kernel hands out what was never written."""
+    rng = np.random.default_rng(4)
+    n, d = 3000, 1 if name == "line" else 5
+    structure, queries = STRUCTURES[name](rng.normal(size=(n, d))), rng.normal(size=(9, d))
+    expected = structure.nearest(queries, 100, 0.0)
+    bad_rows = [0, 4, 8]
+    queries[bad_rows, rng.integers(d)] = bad
+    for k in (1, 100, n):
+        found = structure.nearest(queries, k, 0.0)
+        indices = found.indices.reshape(9, k)
+        assert all(len(set(row)) == k for row in indices.tolist())
+        assert indices.min() >= 0
+        assert indices.max() < n
+        assert not np.isfinite(found.distances.reshape(9, k)[bad_rows]).any()
+        assert not np.isfinite(found.radius[bad_rows]).any()
+        if k == 100:
+            others = np.setdiff1d(np.arange(9), bad_rows)
+            np.testing.assert_array_equal(indices[others], expected.indices.reshape(9, k)[others])
+    assert (np.diff(structure.within(queries, 1.0).indptr)[bad_rows] == 0).all()
+
+
+@pytest.mark.parametrize("search", ["line", "boxes", "brute", "kdtree"])
+@pytest.mark.parametrize("eps", [1e10, 1e200])
+def test_however_loose_the_search_is_there_are_k_neighbours(search, eps):
+    points = np.random.default_rng(2).normal(size=(3000, 1 if search == "line" else 4))
+    found = build_index(points, "euclidean", search, 7).nearest(points[:20], 7, eps)
+    np.testing.assert_array_equal(np.diff(found.indptr), 7)
+    assert ((found.indices >= 0) & (found.indices < 3000)).all()
+    exact = np.linalg.norm(points[found.indices] - np.repeat(points[:20], 7, axis=0), axis=1)
+    np.testing.assert_allclose(found.distances, exact, rtol=1e-12, atol=1e-12)

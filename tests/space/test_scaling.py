@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
+from nearcal.space import CalibrationSpace, SpaceMap
 
 RNG = np.random.default_rng(0)
 SPACE = RNG.normal(size=(200, 6)) @ RNG.normal(size=(6, 6)) + 3.0
@@ -76,3 +77,35 @@ def test_recalibrators_take_components():
 def test_relevance_needs_scores():
     with pytest.raises(nc.InvalidParameterError, match="learnt from the scores"):
         nc.Scaling("relevance").learn(SPACE)
+
+
+@pytest.mark.parametrize("name", ["standard", "whiten", "relevance"])
+@pytest.mark.parametrize("unit", [1e-290, 1e-200, 1e140])
+def test_a_column_of_any_unit_counts_like_the_others(name, unit):
+    """Squares of its entries vanish or overflow."""
+    scaled = nc.Scaling(name).learn(SPACE, Z)
+    units = np.array([1.0, unit, 1.0, 1.0, 1.0, 1.0])
+    other = nc.Scaling(name).learn(SPACE * units, Z)
+    expected = distances(scaled(NEW), scaled(SPACE))
+    np.testing.assert_allclose(distances(other(NEW * units), other(SPACE * units)), expected, rtol=1e-8)
+
+
+def test_differences_too_small_to_be_squared_are_refused():
+    with pytest.raises(nc.InvalidInputError, match=r"space_cal must .* differ by 1e-150 and more.*; rescale it"):
+        nc.Scaling("none").learn(SPACE * 1e-160)
+    nc.Scaling("none").learn(np.full((9, 2), 1e-200))  # the same place
+
+
+def test_a_view_without_a_direction_is_refused(monkeypatch):
+    """Relevance learnt without some points may leave out the one column in which a row is not zero."""
+    space = np.concatenate([SPACE[:, :2] - SPACE[:, :2].mean(axis=0), [[0.0, 1.0]]])
+    space[:, 0] -= space[:, 0].mean()
+    space[-1, 0] = 0.0
+    monkeypatch.setattr(SpaceMap, "__call__", lambda self, points: points * self.matrix)
+    monkeypatch.setattr(
+        "nearcal.space.scaling.learn_relevance", lambda points, z: np.array([1.0, float(len(points) == len(space))])
+    )
+    ready = CalibrationSpace(space, np.zeros(len(space)), nc.Scaling("relevance"), 5, metric="cosine")
+    assert ready.whole.points.shape == space.shape
+    with pytest.raises(nc.InvalidInputError, match="space_cal must have no zero row"):
+        _ = ready.views

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.space import build_index
+from nearcal.space import METRICS, build_index, count_within
 from nearcal.space._kdtree import KDTreeIndex
 
 
@@ -69,28 +69,31 @@ def test_cosine_distance():
     np.testing.assert_array_equal(np.diff(within.indptr), (1 - cosine.T <= 0.3).sum(axis=1))
 
 
-def test_faiss_reports_its_recall():
-    pytest.importorskip("faiss")
-    rng = np.random.default_rng(0)
-    x, new = rng.normal(size=(20_000, 8)), rng.normal(size=(200, 8))
-    y = rng.normal(size=20_000)
-    approximate, exact = (
-        nc.LocalRecalibrator(k=100, search=search).fit(nc.Normal(np.zeros(20_000), 1.0), y, x)
-        for search in ("faiss", "brute")
-    )
-    assert 0.95 <= approximate.index_.recall <= 1
-    outs = [rc.recalibrate(nc.Normal(np.zeros(200), 1.0), new) for rc in (approximate, exact)]
-    found = [[set(row) for row in out.neighbors(slice(None)).indices] for out in outs]
-    assert np.mean([len(a & b) / 100 for a, b in zip(*found, strict=True)]) > 0.9
-    with pytest.raises(nc.InvalidParameterError, match="k nearest only"):
-        nc.LocalRecalibrator(radius=1.0, search="faiss").fit(nc.Normal(np.zeros(20_000), 1.0), y, x)
+# ---- a radius, a bounded number of neighbours at a time -------------------------------------------------------------
+
+RADIUS_SEARCHES = [("line", "euclidean", 1)] + [(name, "euclidean", 4) for name in ("boxes", "brute", "kdtree")]
+RADIUS_SEARCHES += [("kdtree", metric, 4) for metric in METRICS if metric != "euclidean"]
 
 
-def test_faiss_finds_k_where_the_nearest_cells_are_nearly_empty():
-    pytest.importorskip("faiss")
+@pytest.mark.parametrize(("search", "metric", "d"), RADIUS_SEARCHES)
+@pytest.mark.parametrize("most", [0, 1, 700, 3000, 10**9])
+def test_a_bounded_search_answers_the_first_queries(search, metric, d, most):
     rng = np.random.default_rng(0)
-    x = np.concatenate([rng.normal(size=(2000, 2)), 100 + rng.normal(size=(3, 2))])
-    rc = nc.LocalRecalibrator(k=50, search="faiss").fit(nc.Normal(np.zeros(2003), 1.0), rng.normal(size=2003), x)
-    indices = rc.recalibrate(nc.Normal([0.0], 1.0), [[100.0, 100.0]]).neighbors(0).indices[0]
-    assert len(set(indices)) == 50
-    assert (indices >= 0).all()
+    points = 1 + np.concatenate([rng.normal(size=(300, d)), 1e-3 * rng.normal(size=(700, d))])
+    queries = 1 + rng.normal(size=(100, d)) * np.where(rng.random(100) < 0.7, 1.0, 1e-3)[:, np.newaxis]
+    index = build_index(points, metric, search, 10)
+    radius = 0.01 if metric == "cosine" else 0.3
+    whole = index.within(queries, radius)
+    assert len(whole.indptr) == 101
+    counts, start = np.diff(whole.indptr), 0
+    while start < 100:
+        part = index.within(queries[start:], radius, most)
+        found = len(part.indptr) - 1
+        assert found == len(part.radius) >= 1
+        assert found == 1 or part.indptr[-1] <= most
+        np.testing.assert_array_equal(np.diff(part.indptr), counts[start : start + found])
+        own = slice(whole.indptr[start], whole.indptr[start + found])
+        np.testing.assert_array_equal(part.indices, whole.indices[own])
+        np.testing.assert_array_equal(part.distances, whole.distances[own])
+        start += found
+    np.testing.assert_array_equal(count_within(index, queries, radius), counts)

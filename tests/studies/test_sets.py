@@ -50,7 +50,7 @@ def test_sharper(folder, tmp_path):
     rows, text = run_small(Sharper, folder, tmp_path, bases=["linear", "network with σ", "LightGBM quantiles"])
     crps = {row["method"]: row["crps"] for row in rows if row["base"] == "linear"}
     assert list(crps) == [
-        "base", "global", "isotonic", "paper", "+ polish", "+ relevance", "+ adjustment", "+ shrinkage", "default"
+        "base", "global", "isotonic", "paper", "+ polish", "+ relevance", "+ local-linear", "+ shrinkage", "default"
     ]  # fmt: skip
     assert crps["default"] < 1.01 * crps["paper"] < crps["base"]
     assert text.count("| yacht | ") == 3

@@ -36,7 +36,7 @@ def means(out):
 
 
 def test_gaussian(tmp_path):
-    conclusion = run(smaller(Gaussian, n=4_000, k=50, kl_rows=10), tmp_path, Scale(quick=True))
+    conclusion = run(smaller(Gaussian, n=4_000, k=100, kl_rows=10), tmp_path, Scale(quick=True))
     mean = means(tmp_path)
     assert mean["local"]["mse"] < 0.3 * mean["linear"]["mse"]
     assert mean["global"]["mse"] > 0.9 * mean["linear"]["mse"]

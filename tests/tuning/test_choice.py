@@ -71,3 +71,19 @@ def test_scores_that_differ_by_rounding_rank_as_equals():
     assert standing(1.0 + 1e-11) == standing(1.0) < standing(1.0 + 1e-8)
     mean = np.array([2.0, 1.0 + 1e-12, 1.0])
     assert Comparison(mean, np.ones(3), mean - 1, np.ones(3)).best == 1  # the first of equals
+
+
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**600, 2.0**1022])
+def test_scores_of_any_size_are_compared(unit):
+    scores = np.array([[1.0, 2.0, 0.5], [0.5, 1.0, 1.0], [1.5, 0.25, 1.0]])
+    expected, found = Comparison.of(scores), Comparison.of(unit * scores)
+    for name in ("mean", "std_error", "difference", "difference_std_error"):
+        np.testing.assert_array_equal(getattr(found, name), unit * getattr(expected, name))
+    assert found.best == expected.best
+
+
+def test_infinite_scores_have_no_error():
+    comparison = Comparison.of(np.array([[1.0, 2.0], [np.inf, 2.0]]))
+    assert comparison.best == 0
+    assert comparison.mean[1] == np.inf
+    assert np.isnan(comparison.std_error).tolist() == [False, True]

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.recalibration.score_laws import CalibrationScores
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.space import CalibrationSpace
 from nearcal.tuning import scoring
 from nearcal.tuning.scoring import Scorer

@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +14,9 @@ import typer
 from nearcal._errors import NearcalError
 from nearcal._version import __version__
 from nearcal.cli import _fit, _inspect, _judge, _predict, demo
-from nearcal.cli._console import Mistake, did_you_mean
+from nearcal.cli._console import Mistake, warnings_as_remarks
+from nearcal.cli._misuse import as_misuse
+from nearcal.cli._model import PARAMETERS
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "fit": (_fit.fit, _fit.EXAMPLES),
@@ -68,7 +69,8 @@ def _build() -> typer.Typer:
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return the exit code; what the user got wrong is told in one line on stderr."""
     try:
-        code = _build()(list(arguments) or ["--help"], prog_name="nearcal", standalone_mode=False)
+        with warnings_as_remarks():
+            code = _build()(list(arguments) or ["--help"], prog_name="nearcal", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
@@ -80,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's own have it, wherever its version keeps their classes
             raise
-        return _complain(_as_misuse(error, arguments), arguments)
+        return _complain(as_misuse(error, arguments, COMMANDS, PARAMETERS), arguments)
     if code == INTERRUPTED:  # some versions of typer return it
         print("nearcal: interrupted", file=sys.stderr)
     return code or 0
@@ -105,19 +107,6 @@ def _as_mistake(error: Exception) -> Mistake:
     if isinstance(error, OSError) and not isinstance(error, NearcalError) and error.strerror:
         return Mistake(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
     return Mistake(str(error))
-
-
-def _as_misuse(error: Any, arguments: Sequence[str]) -> Mistake:
-    """Return a wrong use of commands and options as a mistake, with what was probably meant."""
-    message = " ".join(error.format_message().split()).rstrip(".")
-    if command := re.match(r"No such command '(.*?)'", message):
-        return Mistake(f"there is no command {command[1]!r}", did_you_mean(command[1], COMMANDS))
-    if option := re.match(r"No such option:? '?(--?[\w-]*)", message):
-        names = [name for own in error.ctx.command.params for name in (*own.opts, *own.secondary_opts)]
-        known = [name for name in names if name.startswith("--")]
-        return Mistake(f"there is no option {option[1]}", did_you_mean(option[1], known))
-    name = next((argument for argument in arguments if argument in COMMANDS), "")
-    return Mistake(message, f"see nearcal {name} --help" if name else "see nearcal --help")
 
 
 def _complain(mistake: Mistake, arguments: Sequence[str]) -> int:

@@ -3,7 +3,9 @@
 import difflib
 import json
 import math
+import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,9 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from nearcal._errors import TiesWarning
 
 _MOST_NAMED = 12
 
@@ -63,7 +67,17 @@ def require_file(path: Path, remedy: str) -> None:
     if not path.exists():
         neighbours = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         question = did_you_mean(path.name, neighbours)
-        raise Mistake(f"there is no file {path}", question if question.endswith("?") else remedy)
+        better = _no_path(str(path))
+        raise Mistake(f"there is no file {path}", better or (question if question.endswith("?") else remedy))
+
+
+def _no_path(path: str) -> str:
+    """Say what to do about a path that is none."""
+    if path == "-" or re.match(r"\w+:/", path):
+        return "files are read from disk: save it there first"
+    if any(mark in path for mark in "*?"):
+        return "one file is read at a time: put tables together first"
+    return "write out your home directory" if path.startswith("~") else ""
 
 
 def require_place(path: Path, **read: Path) -> None:
@@ -98,10 +112,26 @@ def remark(text: str) -> None:
 
 
 @contextmanager
+def warnings_as_remarks() -> Iterator[None]:
+    """Show warnings in a line each, without the line of code that gave them, of which the user has written none."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        remark(f"note: {' '.join(str(message).split())}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TiesWarning)  # whatever was told before, in a process that runs commands
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
 def progress_bar(activity: str, total: int | None) -> Iterator[Callable[[int, int | None], None]]:
-    """Yield a function that takes the rows done and, once known, all rows; it draws only where someone looks."""
-    activity_bar = (TextColumn("{task.description}"), BarColumn())
-    numbers = (MofNCompleteColumn(), TextColumn("rows"), TimeRemainingColumn(), TextColumn("left"))
+    """Yield a function that takes the rows done and, once known, all rows; it draws only where someone looks.
+
+    The wheel turns and the clock runs also while nothing is reported: before the first rows, and after the last.
+    """
+    activity_bar = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    numbers = (MofNCompleteColumn(), TextColumn("rows,"), TimeElapsedColumn())
     console = Console(stderr=True)
     is_seen = console.is_terminal
     with Progress(*activity_bar, *numbers, console=console, disable=not is_seen, transient=True) as bar:

@@ -138,7 +138,8 @@ def fit(
             f"--k must be at most the number of rows, {rows}, got {settings['k']}",
             "take fewer, or --method global for all of them",
         )
-    with progress_bar("choosing", rows) as report:
+    activity = "choosing how to recalibrate" if settings["method"] == "auto" else "fitting"
+    with progress_bar(activity, None) as report:
         calibrated = _calibrate(model, table, table[y], settings, report)
     nc.save(calibrated, output)
     facts = {

@@ -72,6 +72,7 @@ def report(
         typer.Option(metavar="GLOB", help="Columns that regions are described by; those of the space if not given."),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    unit: Annotated[str, typer.Option(help="What the response is measured in, such as dollars.")] = "",
     coverage: Coverage = 0.9,
     skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
@@ -93,6 +94,7 @@ def report(
         # names of files need not be in UTF-8, pages are
         title=title or f"{model.name} on {test.name}".encode(errors="replace").decode(),
         response=judged.response,
+        unit=unit,
         coverage=coverage,
         tuning=judged.tuning,
     )

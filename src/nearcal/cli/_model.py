@@ -14,6 +14,11 @@ from nearcal.models.adapters.columns import FAMILIES, Source, parameter_names, p
 from nearcal.persistence import Artefact, read
 
 PARAMETRIC = tuple(name for name in FAMILIES if name not in ("quantiles", "samples"))
+PARAMETERS = frozenset(name for family in PARAMETRIC for way in FAMILIES[family] for name in parameter_names(way))
+# what families and their parameters are called elsewhere
+_OTHER_FAMILIES = {"gaussian": "normal", "norm": "normal", "t": "student_t", "student": "student_t"}
+_OTHER_PARAMETERS = {"mean": "loc", "mu": "loc", "std": "scale", "sd": "scale", "sigma": "scale", "nu": "df"}
+_OTHER_PARAMETERS |= {"alpha": "shape", "beta": "rate", "k": "shape", "theta": "scale"}
 DEFAULT_SPACE = "space"
 _TRAILING_NUMBER = re.compile(r"\d+(\.\d+)?$")
 
@@ -40,6 +45,8 @@ def map_columns(
         raise Mistake(f"--param goes with --family, got {chosen[0]}", f"leave out --param {params[0]}")
     file.require([response])
     if family is not None:
+        if other := _OTHER_FAMILIES.get(family.lower()):
+            raise Mistake(f"--family does not know {family!r}", f"did you mean {other!r}?")
         family = check_word(family.replace("-", "_"), PARAMETRIC, "--family")
         parameters: dict[str, Source] = _parameters(file, family, params)
     elif quantiles:
@@ -95,10 +102,13 @@ def _parameters(file: TableFile, family: str, params: Sequence[str]) -> dict[str
         if not (name and equals and source):
             raise Mistake(f"--param must be NAME=COLUMN or NAME=NUMBER, got {param!r}", f"for example {known[0]}=mu")
         if name not in known:
-            raise Mistake(f"family {family!r} has no parameter {name!r}", did_you_mean(name, known))
+            other = _OTHER_PARAMETERS.get(name)
+            remedy = f"did you mean {other!r}?" if other in known else did_you_mean(name, known)
+            raise Mistake(f"family {family!r} has no parameter {name!r}", remedy)
         if name in parameters:
             raise Mistake(f"--param {name} is given twice, {parameters[name]} and {source}", "give it once")
         if source in file.schema.names:
+            file.require([source])
             parameters[name] = source
         else:
             parameters[name] = _constant(file, param, source, name in positive_parameters(family))
@@ -117,10 +127,12 @@ def _constant(file: TableFile, param: str, source: str, must_be_positive: bool) 
     try:
         value = float(source)
     except ValueError:
-        names = file.schema.names
-        raise Mistake(
-            f"--param {param} names no column of {file.path} and no number", did_you_mean(source, names, "there are")
-        ) from None
+        parts = param.split(",")
+        if len(parts) > 1 and all("=" in part for part in parts):
+            remedy = f"write {' '.join(f'--param {part.strip()}' for part in parts)}"
+        else:
+            remedy = did_you_mean(source, file.schema.names, "there are")
+        raise Mistake(f"--param {param} names no column of {file.path} and no number", remedy) from None
     if not math.isfinite(value) or (must_be_positive and value <= 0):
         kind = "positive" if must_be_positive else "finite"
         raise Mistake(f"--param {param} must be a {kind} number", "give one, or name a column")
@@ -182,17 +194,17 @@ def must_be_positive(model: ColumnsModel, response: str | None = None) -> dict[s
     return columns
 
 
-def load_artefact(path: Path) -> Artefact:
+def load_artefact(path: Path, remedy: str = "give a file that nearcal fit wrote") -> Artefact:
     """Load any file that ``nearcal.save`` wrote."""
     require_file(path, "nearcal fit writes one")
     if path.suffix.lower() in FORMATS:
-        raise Mistake(f"{path} is a table, not a model", "the model comes first, then the table")
+        raise Mistake(f"{path} is a table, not a model", remedy)
     return read(path)
 
 
 def load_model(path: Path) -> tuple[CalibratedModel, ColumnsModel]:
     """Load what ``nearcal fit`` wrote: the calibrated model, and its columns."""
-    content = load_artefact(path).content
+    content = load_artefact(path, "the model comes first, then the table").content
     if isinstance(content, CalibratedModel) and isinstance(content.model, ColumnsModel):
         return content, content.model
     raise Mistake(

@@ -50,9 +50,22 @@ class TableFile(ABC):
     is_text = False
     whole_numbers: frozenset[str] = frozenset()
 
-    @abstractmethod
     def batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
         """Yield record batches of numbers in ``columns`` and anything in ``texts``, about ``rows`` rows each."""
+        try:
+            for batch in self._batches(columns, texts, rows):
+                batch.validate(full=True)  # of a damaged file, values may lie anywhere in memory
+                yield batch
+        except pa.ArrowException as error:
+            raise self._find_mistake(columns) or _unreadable(self.path, error) from error
+
+    @abstractmethod
+    def _batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield them, with errors as Arrow raises them."""
+
+    def _find_mistake(self, columns: Sequence[str]) -> Mistake | None:
+        """Look for what a person got wrong in a file that Arrow cannot read."""
+        return None
 
     def require(self, names: Sequence[str], asked_by: str = "") -> None:
         """Refuse to go on without some columns."""
@@ -148,7 +161,7 @@ class _Parquet(TableFile):
         self.schema = self._file.schema_arrow
         self.rows = self._file.metadata.num_rows
 
-    def batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
+    def _batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
         return self._file.iter_batches(batch_size=rows, columns=[*columns, *texts])
 
 
@@ -159,7 +172,7 @@ class _Arrow(TableFile):
         self._source = pa.memory_map(str(path)) if source is path else source
         self.schema = ipc.open_file(self._source).schema
 
-    def batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
+    def _batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
         fields = [self.schema.get_field_index(name) for name in (*columns, *texts)]
         reader = ipc.open_file(self._source, options=ipc.IpcReadOptions(included_fields=fields))
         for i in range(reader.num_record_batches):
@@ -185,15 +198,12 @@ class _Csv(TableFile):
         with self._open({}) as reader:
             self.schema = reader.schema
 
-    def batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
+    def _batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
         # types are stated: a guess from the first block can be wrong for the next
         types = {name: pa.int64() if name in self.whole_numbers else pa.string() for name in texts}
-        try:
-            with self._open({**types, **dict.fromkeys(columns, pa.float64())}) as reader:
-                for batch in reader:
-                    yield from _slices(batch, rows)
-        except pa.ArrowInvalid as error:
-            raise self._find_text(columns) or _unreadable(self.path, error) from error
+        with self._open({**types, **dict.fromkeys(columns, pa.float64())}) as reader:
+            for batch in reader:
+                yield from _slices(batch, rows)
 
     def _open(self, types: dict[str, Any]) -> Any:
         converting = csv.ConvertOptions(
@@ -204,7 +214,7 @@ class _Csv(TableFile):
         )
         return csv.open_csv(_source(self.path), csv.ReadOptions(block_size=_BLOCK), self._parsing, converting)
 
-    def _find_text(self, columns: Sequence[str]) -> Mistake | None:
+    def _find_mistake(self, columns: Sequence[str]) -> Mistake | None:
         """Return the first value that is no number as a mistake, if there is one."""
         row = 0
         with self._open(dict.fromkeys(columns, pa.string())) as reader:

@@ -3,7 +3,8 @@
 import copy
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -18,7 +19,6 @@ EXAMPLES = """
 nearcal demo
 nearcal demo -o somewhere
 """
-METRICS: list[Any] = ["crps", "rmse", "interval_score", "coverage", "worst_region_coverage", "regional_coverage_error"]
 COVERAGE = 0.95
 WIDTHS, EPOCHS, BATCH, RATE = (100, 5, 5), 8, 128, 0.003
 SHOWN = (4113.0, 18026.0)  # prices of the two diamonds that the paper shows
@@ -44,24 +44,20 @@ def demo(
 
 def show(out: Path, rows: int | None = None) -> None:
     """Do what the command says, on so many diamonds or all."""
+    _tell("Loading PyTorch and matplotlib")
+    import_extra("torch", "demo", "nearcal demo")
     import_extra("matplotlib", "demo", "nearcal demo")
     out.mkdir(parents=True, exist_ok=True)
     train, cal, new = split(rows)
     _tell(f"Training a network on the prices of {len(train.y):,} diamonds")
     network = train_network(train, cal)
-    _tell(f"Recalibrating it by its errors on {len(cal.y):,} others")
+    print(_first_result(network, new), end="\n\n", flush=True)
+    _tell(f"Recalibrating it by its errors on {len(cal.y):,} others; the first time, code is compiled for this machine")
     calibrated = nc.calibrate(network, cal.X, cal.y, head=_gamma, workers=nc.Workers(progress=sys.stderr.isatty()))
+    print(f"{calibrated.reason}\n", flush=True)
+    _tell(f"Judging both on the {len(new.y):,} that neither has seen, and writing the report")
     dists = {"before": calibrated.base(new.X), "after": calibrated.predict(new.X)}
-    _tell(f"Judging both on {len(new.y):,} more")
-    print(f"{calibrated.reason}\n")
-    print(f"Prices of {len(new.y):,} diamonds in dollars, 95% intervals, before and after recalibration:\n")
-    print(nc.evaluate(dists, new.y, space=new.X, metrics=METRICS))
-    print("\nWhat is wrong where, in regions that were found on the other half of these diamonds:\n")
-    print(diagnose(dists, new, len(cal.y)), end="\n\n")
-    for name, figure in {"diamonds": draw_diamonds(dists, new), "pit": draw_pit(dists, new)}.items():
-        figure.savefig(out / f"{name}.png", dpi=160)
-        print(out / f"{name}.png")
-    nc.report(
+    page = nc.report(
         dists,
         new.y,
         new.X,
@@ -70,11 +66,28 @@ def show(out: Path, rows: int | None = None) -> None:
         levels=nc.datasets.load_diamonds().categories,
         title="Prices of diamonds",
         response="price",
+        unit="dollars",
         n_cal=len(cal.y),
         coverage=COVERAGE,
         tuning=calibrated.tuning,
     )
-    print(f"\nThe report, for a browser: {(out / 'report.html').resolve().as_uri()}")
+    (out / "report.txt").write_text(f"{page}\n", encoding="utf-8")
+    print(f"{page}\n\nThe same for a browser: {(out / 'report.html').resolve().as_uri()}", flush=True)
+    for name, figure in {"diamonds": draw_diamonds(dists, new), "pit": draw_pit(dists, new)}.items():
+        figure.savefig(out / f"{name}.png", dpi=160)
+        print(out / f"{name}.png")
+
+
+def _first_result(network: Any, new: Data) -> str:
+    """Say how the network does overall: what a usual check would look at."""
+    torch = import_extra("torch", "demo", "nearcal demo")
+    with torch.no_grad():
+        base = _gamma(network(torch.tensor(new.X, dtype=torch.float32)).numpy().astype(np.float64))
+    covered = nc.diagnostics.coverage(base, new.y, [COVERAGE])["coverage"][0]
+    return (
+        f"On {len(new.y):,} diamonds it has not seen, its {COVERAGE:.0%} intervals cover {covered:.1%}. "
+        "Does that hold everywhere?"
+    )
 
 
 def _tell(message: str) -> None:
@@ -115,7 +128,7 @@ def train_network(data: Data, validation: Data) -> Any:
         return -(shape * (log_shape + scaled - scaled.exp()) - y.log() - shape.lgamma()).mean()
 
     (X, y), held_out = tensors(data), tensors(validation)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), _one_thread(torch):
         torch.manual_seed(0)
         network = _make_network(torch, data)
         optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
@@ -131,6 +144,17 @@ def train_network(data: Data, validation: Data) -> Any:
                 best, kept = error, copy.deepcopy(network.state_dict())
     network.load_state_dict(kept)
     return network.eval()
+
+
+@contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    """Keep batches as small as these on one thread: where processors are busy, several took twenty times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _make_network(torch: Any, data: Data) -> Any:
@@ -159,18 +183,6 @@ def features(new: Data) -> dict[str, Any]:
     for name, grades in diamonds.categories.items():
         columns[name] = np.array(grades)[columns[name].astype(np.int64)]
     return columns
-
-
-def diagnose(dists: Mapping[str, nc.Distribution], new: Data, n_cal: int) -> nc.Table:
-    """Return what is wrong with both in regions where the network is wrong in different ways."""
-    levels = nc.datasets.load_diamonds().categories
-    regions = nc.diagnostics.described_regions(dists["before"], new.y, features(new), levels=levels, coverage=COVERAGE)
-    columns: dict[str, Any] = {"region": regions.names, "diamonds": [len(rows) for rows in regions.rows]}
-    for name, dist in dists.items():
-        points = None if name == "before" else n_cal
-        table = nc.diagnostics.local_calibration(dist, new.y, regions=regions, coverage=COVERAGE, n_cal=points)
-        columns |= {f"coverage {name}": table["coverage"], name: table["finding"]}
-    return nc.Table(columns)
 
 
 def draw_pit(dists: Mapping[str, nc.Distribution], new: Data) -> Any:

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_count
+from nearcal._arrays import FloatArray, IntArray, as_generator, as_response, as_space, check_count
 from nearcal._errors import InvalidParameterError
 from nearcal._table import Table
 from nearcal.diagnostics.pit_values import is_covered
-from nearcal.distributions import Distribution, Seed, require_distribution
+from nearcal.distributions import Distribution, Seed, check_coverage, require_distribution
 from nearcal.space import Scaling
 
 _MOST_ROWS = 2000  # HSIC holds a matrix of rows × rows
@@ -78,7 +78,7 @@ def worst_slab_coverage(
     for name, share in (("mass", mass), ("search", search)):
         if not 0 < share < 1:
             raise InvalidParameterError(f"{name} must lie strictly between 0 and 1, got {share!r}")
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     order = generator.permutation(len(points))
     searched, held_out = np.split(order, [max(1, min(len(order) - 1, round(search * len(order))))])
     vectors = _directions(points.shape[1], check_count(directions, "directions", 0), generator)
@@ -195,9 +195,9 @@ def width_dependence(
     dist = require_distribution(dist, "dist")
     response = as_response(y, len(dist), "y")
     permutations = check_count(permutations, "permutations")
-    lower, upper = dist.interval(coverage)
+    lower, upper = dist.interval(check_coverage(coverage))
     width, miss = upper - lower, ((response < lower) | (response > upper)).astype(np.float64)
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     some = generator.permutation(len(width))[:_MOST_ROWS]
     pearson = _pearson(width, miss, permutations, generator)
     hsic = _hsic(width[some], miss[some], permutations, generator)

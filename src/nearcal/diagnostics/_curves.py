@@ -8,7 +8,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, as_float_array, as_response, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._table import Table
-from nearcal.distributions import Distribution, as_levels, require_distribution
+from nearcal.distributions import Distribution, as_levels, check_coverage, require_distribution
 
 _SPAN = (0.001, 0.999)
 
@@ -108,7 +108,7 @@ def prediction_intervals(dist: Distribution, y: Any, x: Any = None, *, coverage:
     """
     dist = require_distribution(dist, "dist")
     response = as_response(y, len(dist), "y")
-    lower, upper = dist.interval(coverage)
+    lower, upper = dist.interval(check_coverage(coverage))
     median = dist.median()
     rank = np.argsort(np.argsort(median, kind="stable"))
     place = rank if x is None else as_response(as_float_array(x, "x"), len(dist), "x")

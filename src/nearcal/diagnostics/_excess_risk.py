@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit, ndtr
 
-from nearcal._arrays import FloatArray, IntArray, as_space, check_count
+from nearcal._arrays import FloatArray, IntArray, as_generator, as_space, check_count
 from nearcal._errors import InvalidParameterError
 from nearcal._optional import import_extra
 from nearcal._table import Table
@@ -87,7 +87,7 @@ def excess_risk(
     points = as_space(space, "space", len(covered))
     if check_count(folds, "folds", 2) > len(points):
         raise InvalidParameterError(f"folds must be at most the number of rows, {len(points)}, got {folds}")
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     classifier = _boosting(generator) if classifier is None else classifier
     parts = np.array_split(generator.permutation(len(points)), folds)
     everyone_else = [np.concatenate(parts[:i] + parts[i + 1 :]) for i in range(folds)]

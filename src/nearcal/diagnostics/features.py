@@ -1,6 +1,6 @@
 """Features by name, numbers or categories, and limits of them in words: "carat > 1.9 and clarity ≤ SI2"."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,14 +56,40 @@ def _named_columns(features: Any, names: Sequence[str] | None) -> dict[str, Any]
     keys = list(features) if isinstance(features, Mapping) else list(getattr(features, "columns", []))
     if keys:
         return {str(key): features[key] for key in keys}
-    array = as_float_array(features, "features")
-    array = array[:, np.newaxis] if array.ndim == 1 else array
-    if array.ndim != 2:
+    is_text = has_categories(features)
+    array = _to_numpy(features) if is_text else as_float_array(features, "features")
+    if array.ndim not in (1, 2):
         raise InvalidInputError(f"features must be a table, a mapping or an (n, d) array, got shape {array.shape}")
-    labels = [f"x{j}" for j in range(array.shape[1])] if names is None else [str(name) for name in names]
-    if len(labels) != array.shape[1] or len(set(labels)) != len(labels):
-        raise InvalidInputError(f"names must be {array.shape[1]} different names, one a column, got {labels}")
-    return dict(zip(labels, array.T, strict=True))
+    # a series knows more than its values: its name, and the order of its categories
+    columns = [features if is_text else array] if array.ndim == 1 else list(array.T)
+    labels = _column_names(features, len(columns)) if names is None else _as_names(names)
+    if len(labels) != len(columns) or len(set(labels)) != len(labels):
+        raise InvalidInputError(f"names must be {len(columns)} different names, one a column, got {labels}")
+    return dict(zip(labels, columns, strict=True))
+
+
+def _column_names(features: Any, count: int) -> list[str]:
+    name = getattr(features, "name", None)
+    return [name] if isinstance(name, str) and name and count == 1 else [f"x{j}" for j in range(count)]
+
+
+def _as_names(names: Any) -> list[str]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidInputError(f"names must be a sequence of names, one a column, got {names!r}; write it as a list")
+    return [str(name) for name in names]
+
+
+def has_categories(values: Any) -> bool:
+    """Tell whether there is text in an array, a series, or a column of a table or a mapping."""
+    if isinstance(values, Mapping) or len(getattr(values, "columns", ())):
+        return any(has_categories(values[name]) for name in (values if isinstance(values, Mapping) else values.columns))
+    if values is None or hasattr(values, "detach"):
+        return False
+    try:
+        array = _to_numpy(values)
+    except ValueError:  # lists of unequal lengths
+        return False
+    return array.dtype.kind in "US" or (array.dtype.kind == "O" and any(isinstance(x, str) for x in array.flat))
 
 
 def _as_feature(name: str, values: Any, n: int, levels: Sequence[Any] | None) -> Feature:
@@ -74,7 +100,7 @@ def _as_feature(name: str, values: Any, n: int, levels: Sequence[Any] | None) ->
             f"features[{name!r}] must have {n} values, one a row of the distribution, got {array.shape}"
         )
     if levels is not None:
-        return _category(name, array, [str(level) for level in levels], is_ordered=True)
+        return as_category(name, array, [str(level) for level in levels], is_ordered=True)
     if array.dtype.kind == "O" and all(entry is None or isinstance(entry, int | float) for entry in array):
         is_bool = any(isinstance(entry, bool) for entry in array)
         array = array if is_bool else array.astype(np.float64)
@@ -87,7 +113,7 @@ def _as_feature(name: str, values: Any, n: int, levels: Sequence[Any] | None) ->
             )
         return Feature(name, numbers)
     if array.dtype.kind in "bOUS":
-        return _category(name, array, None, is_ordered=False)
+        return as_category(name, array)
     raise InvalidInputError(
         f"features[{name!r}] must hold numbers or categories, got dtype {array.dtype}; convert dates to numbers first"
     )
@@ -108,13 +134,17 @@ def _to_numpy(values: Any) -> NDArray[Any]:
     return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
 
 
-def _category(name: str, array: NDArray[Any], levels: list[str] | None, *, is_ordered: bool) -> Feature:
+def as_category(
+    name: str, array: NDArray[Any], levels: list[str] | None = None, *, is_ordered: bool = False
+) -> Feature:
+    """Take values as categories, each by its text; without ``levels`` those that occur, sorted."""
     labels = np.array([MISSING if _is_missing(entry) else str(entry) for entry in array.tolist()])
     present = np.unique(labels).tolist()
     if levels is None:
         levels = present
     elif MISSING in present and MISSING not in levels:
         levels = [MISSING, *levels]
+    levels = list(dict.fromkeys(levels))
     place = {level: code for code, level in enumerate(levels)}
     unknown = [label for label in present if label not in place]
     if unknown:

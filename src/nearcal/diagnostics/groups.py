@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import betaincinv
 
-from nearcal._arrays import FloatArray, IntArray, as_space, check_choice, check_count
+from nearcal._arrays import FloatArray, IntArray, as_generator, as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal.diagnostics.pit_values import binomial_deviation, is_covered
@@ -116,7 +116,7 @@ def coverage_gap(
         0.25  0.09025      -0.45  b
     """
     covered = is_covered(dist, y, coverage)
-    regions = as_regions(groups, space, len(covered), rng)
+    regions = as_regions(groups, space, len(covered), as_generator(rng))
     gaps = np.array([covered[rows].mean() - coverage for rows in regions.rows])
     floor = binomial_deviation([len(rows) for rows in regions.rows], coverage).mean()
     worst = int(np.argmax(np.abs(gaps)))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from nearcal._arrays import FloatArray, as_response, as_space, check_choice, check_count
+from nearcal._arrays import FloatArray, as_generator, as_response, as_space, check_choice, check_count
 from nearcal._errors import InvalidParameterError
 from nearcal._table import Table
 from nearcal.diagnostics.groups import Correction, adjust
@@ -42,11 +42,11 @@ def local_calibration(
         Predictive distributions of n rows.
     y : array_like of shape (n,) or (n, 1)
         What was observed.
-    space : array_like of shape (n, d), optional
+    space : array_like of shape (n, d), or of shape (n,) with categories, optional
         Where the rows are; needed when ``regions`` is a number.
     regions : int, Regions or array_like of shape (n,)
-        A number of k-means clusters; regions made by :func:`kmeans_regions`, :func:`group_regions` or
-        :func:`nearest_regions`; or a label a row.
+        A number of k-means clusters, but for a space of categories, each of which is a region; regions made by
+        :func:`kmeans_regions`, :func:`group_regions` or :func:`nearest_regions`; or a label a row.
     test : str
         One of the tests of :func:`uniformity_tests`.
     correction : {"fdr", "holm", "none"}
@@ -90,7 +90,7 @@ def local_calibration(
     dist = require_distribution(dist, "dist")
     response = as_response(y, len(dist), "y")
     check_choice(test, UNIFORMITY_TESTS, "test")
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     chosen = as_regions(regions, space, len(dist), generator)
     values, z = pit(dist, response, generator), dist.z(response)
     covered = is_covered(dist, response, coverage)
@@ -126,8 +126,9 @@ def describe(z: FloatArray, covered: float, coverage: float, p_adjusted: float) 
     """Say in words how normal scores differ from standard Normal ones, given the share ``covered`` of the rows."""
     if p_adjusted >= _SIGNIFICANT:
         return "ok"
-    mean, words = z.mean(), []
-    if abs(mean) > _CLEAR * z.std() / np.sqrt(len(z)):
+    scaled, words = z / max(1.0, np.abs(z).max()), []  # squares of scores may be beyond the largest number
+    mean = scaled.mean()
+    if abs(mean) > _CLEAR * scaled.std() / np.sqrt(len(z)):
         words.append("too low" if mean > 0 else "too high")
     outside = _outside(z, coverage)
     # a word that the coverage beside it contradicts would help nobody

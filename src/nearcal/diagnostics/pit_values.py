@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from nearcal._arrays import FloatArray, as_float_array, as_response, check_count, require_finite
+from nearcal._arrays import FloatArray, as_float_array, as_generator, as_response, check_count, require_finite
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
-from nearcal.distributions import Distribution, Seed, as_levels, require_distribution
+from nearcal.distributions import Distribution, Seed, as_levels, check_coverage, require_distribution
 
 _LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.99])
 
@@ -54,11 +54,12 @@ def pit(dist: Distribution, y: Any, rng: Seed = None) -> FloatArray:
     """
     dist = require_distribution(dist, "dist")
     response = as_response(y, len(dist), "y")
+    generator = as_generator(rng)
     if dist.is_continuous:
         return dist.cdf(response)
     share = dist.resolution()
     lower, upper = dist.cdf_left(response), dist.cdf(response) + share
-    u = np.random.default_rng(rng).uniform(size=len(response))
+    u = generator.uniform(size=len(response))
     return (lower + u * (upper - lower)) / (1 + share)
 
 
@@ -78,7 +79,7 @@ def as_pit(p: Any) -> FloatArray:
 def is_covered(dist: Distribution, y: Any, coverage: float) -> NDArray[np.bool_]:
     """Tell which responses lie in the central intervals, ends included."""
     response = as_response(y, len(require_distribution(dist, "dist")), "y")
-    lower, upper = dist.interval(coverage)
+    lower, upper = dist.interval(check_coverage(coverage))
     return (lower <= response) & (response <= upper)
 
 

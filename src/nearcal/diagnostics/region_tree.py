@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcal._arrays import FloatArray, IntArray, as_response, check_count
+from nearcal._arrays import FloatArray, IntArray, as_generator, as_response, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.diagnostics.features import Feature, Limits, as_features, describe_limits
 from nearcal.diagnostics.pit_values import is_covered, pit
@@ -19,6 +19,7 @@ _SIGNIFICANT = 0.01
 _CUTS = 30  # independent ones that all cuts of one feature are worth: they share most of their rows
 _NEARLY = 0.97  # of the gain is enough for a limit of fewer digits
 _RARE = 5  # rows; levels with fewer, such as names that are all different, are cut off together or not at all
+_SMALLEST, _LARGEST = 1e-290, 1e300  # between, limits are rounded
 _POOL = -1  # the code of all rare levels together
 
 
@@ -96,7 +97,7 @@ def described_regions(
     """
     dist = require_distribution(dist, "dist")
     response = as_response(y, len(dist), "y")
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     values = pit(dist, response, generator)
     covered = is_covered(dist, response, coverage)
     searched = split_rows(len(dist), search, generator)
@@ -217,7 +218,7 @@ def _ordered_cuts(
     best = int(np.argmax(gains))
     limit = float(ranked[left[best] - 1])
     if column.levels is None:
-        rounded = _round_limit((limit + float(ranked[left[best]])) / 2, ranked, left, gains)
+        rounded = _round_limit(limit / 2 + float(ranked[left[best]]) / 2, ranked, left, gains)
         limit = limit if rounded is None else rounded
     return _Cut(float(gains[best]), j, ((-np.inf, limit), (limit, np.inf))), len(left)
 
@@ -258,6 +259,8 @@ def _gains(sums: FloatArray, left: IntArray, n: int) -> FloatArray:
 
 def _round_limit(limit: float, ranked: FloatArray, left: IntArray, gains: FloatArray) -> float | None:
     """Return a limit of few digits, for how far values spread, that gains nearly as much: 60, not 60.16."""
+    if not _SMALLEST < ranked[-1] / 2 - ranked[left[0] - 1] / 2 < _LARGEST:  # no power of ten may be in reach
+        return None
     coarse = int(np.floor(np.log10(ranked[-1] - ranked[left[0] - 1])))
     for decimals in range(-coarse, 16 - coarse):
         for move in (0.0, -(10.0**-decimals), 10.0**-decimals):

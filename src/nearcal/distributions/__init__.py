@@ -8,7 +8,15 @@ from nearcal.distributions._quantiles import Quantiles
 from nearcal.distributions._samples import Samples
 from nearcal.distributions._student_t import StudentT
 from nearcal.distributions._wrap import ScipyDistribution, from_scipy, from_torch
-from nearcal.distributions.base import Distribution, Seed, as_levels, interval_levels, require_distribution
+from nearcal.distributions.base import (
+    Distribution,
+    Seed,
+    as_levels,
+    central_levels,
+    check_coverage,
+    interval_levels,
+    require_distribution,
+)
 
 __all__ = [
     "Distribution",
@@ -23,6 +31,8 @@ __all__ = [
     "Seed",
     "StudentT",
     "as_levels",
+    "central_levels",
+    "check_coverage",
     "concatenate",
     "from_scipy",
     "from_torch",

@@ -1,15 +1,16 @@
 """Finite mixtures, such as the output of a mixture density network."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
 from nearcal._errors import InvalidInputError
-from nearcal._normal_scores import log_normal_density, z_from_log_tails
+from nearcal._normal_scores import LEVEL_TOLERANCE, log_normal_density, log_tails_from_z, z_from_log_tails
 from nearcal.distributions._inversion import invert_increasing
 from nearcal.distributions.base import Distribution
+from nearcal.distributions.interpolation import power_of_two
 
 
 class Mixture(Distribution):
@@ -24,8 +25,8 @@ class Mixture(Distribution):
 
     Notes
     -----
-    The quantile has no formula; it is found between the smallest and the largest quantile of the components, on
-    the scale of normal scores, to the last few digits.
+    The quantile has no formula; it is searched between the smallest and the largest quantile of the components until
+    it is settled: the score there is that of the level to rounding, or the next smaller number does not reach it.
 
     Examples
     --------
@@ -66,14 +67,17 @@ class Mixture(Distribution):
     def _rows(self, rows: IntArray) -> Self:
         return self._with(weights=self.weights[rows], components=tuple(part._rows(rows) for part in self.components))
 
-    def _log_mix(self, log_values: list[FloatArray]) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(self.weights)
-        terms = [log_weights[:, [c]] + values for c, values in enumerate(log_values)]
+    def _log_mix(self, log_values: Iterable[FloatArray]) -> FloatArray:
+        terms = []
+        for weight, values in zip(self.weights.T, log_values, strict=True):
+            is_used = weight > 0  # what has no weight may well be infinite
+            log_weight = np.log(np.where(is_used, weight, 1.0))[:, np.newaxis]
+            terms.append(np.where(is_used[:, np.newaxis], log_weight + values, -np.inf))
         top = np.max(terms, axis=0)
-        top = np.where(np.isfinite(top), top, 0.0)
+        shift = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore"):
-            return top + np.log(_add_in_turn([np.exp(term - top) for term in terms]))
+            mixed = shift + np.log(_add_in_turn([np.exp(np.minimum(term - shift, 0.0)) for term in terms]))
+        return np.where(np.isposinf(top), np.inf, mixed)
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
         return self._log_tails(y)[0]
@@ -82,22 +86,36 @@ class Mixture(Distribution):
         return self._log_tails(y)[1]
 
     def _z(self, y: FloatArray) -> FloatArray:
+        if any(part.is_continuous for part in self.components):
+            return self._unbounded_z(y)
+        # components that may end in an atom hold their scores finite there
+        tails = [log_tails_from_z(part._z(y)) for part in self.components]
+        return z_from_log_tails(*self._mixed_tails([lower for lower, _ in tails], [upper for _, upper in tails]))
+
+    def _unbounded_z(self, y: FloatArray) -> FloatArray:
         return z_from_log_tails(*self._log_tails(y))
 
+    def _resolution(self) -> FloatArray:
+        # that of all draws together, each of weight w_c times its own
+        return _add_in_turn([self.weights[:, c] ** 2 * part._resolution() for c, part in enumerate(self.components)])
+
     def _log_tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        lower = [component._logcdf(y) for component in self.components]
+        return self._mixed_tails(lower, [component._logsf(y) for component in self.components])
+
+    def _mixed_tails(self, lower: list[FloatArray], upper: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return log-cdf and log-sf, the heavier from the lighter: weights sum to 1 only up to rounding."""
-        lower = self._log_mix([component._logcdf(y) for component in self.components])
-        upper = self._log_mix([component._logsf(y) for component in self.components])
-        light = np.minimum(lower, upper)
+        below, above = self._log_mix(lower), self._log_mix(upper)
+        light = np.minimum(below, above)
         heavy = np.log1p(-np.exp(np.minimum(light, -np.log(2.0))))
-        return np.where(lower <= upper, lower, heavy), np.where(lower <= upper, heavy, upper)
+        return np.where(below <= above, below, heavy), np.where(below <= above, heavy, above)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        return self._log_mix([component._logpdf(y) for component in self.components])
+        return self._log_mix(component._logpdf(y) for component in self.components)
 
     def _from_z(self, z: FloatArray) -> FloatArray:
         z = np.broadcast_to(z, (len(self), z.shape[1]))
-        used = np.array([self.weights[:, c] > 0 for c in range(len(self.components))])[:, :, np.newaxis]
+        used = (self.weights.T > 0)[:, :, np.newaxis]
         values = np.array([component._from_z(z) for component in self.components])
         lower = np.min(np.where(used, values, np.inf), axis=0)
         upper = np.max(np.where(used, values, -np.inf), axis=0)
@@ -110,26 +128,41 @@ class Mixture(Distribution):
 
     def _invert(self, rows: IntArray, z: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         batch = self._rows(rows)
+        if not self.is_continuous:  # sums of weights round: an atom that all but reaches the level has reached it
+            z = z - LEVEL_TOLERANCE / np.maximum(np.abs(z), 1.0)
 
         def score(y: FloatArray, which: IntArray) -> tuple[FloatArray, FloatArray]:
             part = batch._rows(which) if len(which) < len(batch) else batch
             column = y[:, np.newaxis]
-            value = part._z(column)[:, 0]
-            log_slope = part._logpdf(column)[:, 0] - log_normal_density(value)
+            value = part._unbounded_z(column)[:, 0]
+            with np.errstate(invalid="ignore"):  # beyond the support; no slope is asked for there
+                log_slope = part._logpdf(column)[:, 0] - log_normal_density(value)
             return value, np.exp(np.minimum(log_slope, 700.0))
 
         return invert_increasing(score, z, low / 2 + high / 2, low, high)
 
     def mean(self) -> FloatArray:
         """Return Σ w_c mean_c."""
-        return _add_in_turn([self.weights[:, c] * part.mean() for c, part in enumerate(self.components)])
+        means = [np.where(self.weights[:, c] > 0, part.mean(), 0.0) for c, part in enumerate(self.components)]
+        return self._mix(means)
 
-    def var(self) -> FloatArray:
-        """Return Σ w_c (var_c + (mean_c - mean)²)."""
+    def std(self) -> FloatArray:
+        """Return the root of Σ w_c (std_c² + (mean_c - mean)²)."""
         mean = self.mean()
-        return _add_in_turn(
-            [self.weights[:, c] * (part.var() + (part.mean() - mean) ** 2) for c, part in enumerate(self.components)]
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # components without a mean
+            own = [np.hypot(part.std(), part.mean() - mean) for part in self.components]
+        distances = [np.where(weight > 0, distance, 0.0) for weight, distance in zip(self.weights.T, own, strict=True)]
+        unit = power_of_two(np.max(distances, axis=0))  # so that squares neither overflow nor underflow
+        with np.errstate(over="ignore"):  # beside one that is infinite
+            return unit * np.sqrt(self._mix([(distance / unit) ** 2 for distance in distances]))
+
+    def _mix(self, values: list[FloatArray]) -> FloatArray:
+        """Return Σ w_c value_c."""
+        return _add_in_turn([self.weights[:, c] * own for c, own in enumerate(values)])
+
+    def _tail_powers(self) -> FloatArray:
+        powers = [part._tail_powers() for part in self.components]
+        return np.min(np.where((self.weights.T > 0)[:, :, np.newaxis], powers, np.inf), axis=0)
 
 
 def _add_in_turn(terms: list[FloatArray]) -> FloatArray:

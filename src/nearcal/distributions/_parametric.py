@@ -8,15 +8,18 @@ from scipy.special import erf, log_ndtr
 from nearcal._arrays import FloatArray, broadcast_parameters, require_positive
 from nearcal._normal_scores import log_normal_density, log_tails_from_z
 from nearcal.distributions.base import Distribution, ParametricDistribution
+from nearcal.distributions.interpolation import Interpolated, add_up, power_of_two
 
 _LOG_2 = np.log(2.0)
-_SQRT_HALF = np.sqrt(0.5)
+_NARROW = 1e-3  # of (std / mean)² of a lognormal variable
+_SQRT_2, _SQRT_HALF = np.sqrt(2.0), np.sqrt(0.5)
 
 
 class LocationScale(ParametricDistribution):
     """A family whose row j is loc_j + scale_j times one standard distribution."""
 
     _parameter_names = ("loc", "scale")
+    _tails_are_light = True
     loc: FloatArray
     scale: FloatArray
 
@@ -26,8 +29,7 @@ class LocationScale(ParametricDistribution):
         self._store(**parameters)
 
     def _standardise(self, y: FloatArray) -> FloatArray:
-        loc, scale = self._columns()
-        return (y - loc) / scale
+        return standardise(y, *self._columns())
 
     def mean(self) -> FloatArray:
         """Return loc."""
@@ -35,6 +37,17 @@ class LocationScale(ParametricDistribution):
 
     def _location_scale(self) -> tuple[FloatArray, FloatArray, Distribution]:
         return self.loc, self.scale, type(self)(0.0, 1.0)
+
+
+def standardise(y: FloatArray, loc: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return (y - loc) / scale, infinite only where that is too large for a number, or y is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = y - loc
+        x = difference / scale
+        overflows = np.isinf(difference) & np.isfinite(y)
+        if overflows.any():  # then y and loc have different signs, and the terms add up
+            x = np.where(overflows, y / scale - loc / scale, x)
+    return x
 
 
 class Normal(LocationScale):
@@ -57,6 +70,9 @@ class Normal(LocationScale):
     def _z(self, y: FloatArray) -> FloatArray:
         return self._standardise(y)
 
+    def _log_slope(self, y: FloatArray, z: FloatArray) -> FloatArray:
+        return np.broadcast_to(-np.log(self.scale[:, np.newaxis]), y.shape)
+
     def _from_z(self, z: FloatArray) -> FloatArray:
         loc, scale = self._columns()
         return loc + scale * z
@@ -70,9 +86,14 @@ class Normal(LocationScale):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return log_normal_density(self._z(y)) - np.log(self.scale[:, np.newaxis])
 
-    def var(self) -> FloatArray:
-        """Return scale²."""
-        return self.scale**2
+    def std(self) -> FloatArray:
+        """Return scale."""
+        return np.array(self.scale)
+
+    def _moments_at(self, scores: Interpolated) -> tuple[FloatArray, FloatArray]:
+        mean, std = scores.moments()
+        with np.errstate(over="ignore"):
+            return self.loc + self.scale * mean, self.scale * std
 
 
 class LogNormal(ParametricDistribution):
@@ -91,6 +112,7 @@ class LogNormal(ParametricDistribution):
     """
 
     _parameter_names = ("mu", "sigma")
+    _tails_are_light = True
     mu: FloatArray
     sigma: FloatArray
 
@@ -103,6 +125,10 @@ class LogNormal(ParametricDistribution):
         mu, sigma = self._columns()
         with np.errstate(divide="ignore"):
             return (np.log(np.maximum(y, 0.0)) - mu) / sigma
+
+    def _log_slope(self, y: FloatArray, z: FloatArray) -> FloatArray:
+        inside = y > 0
+        return np.where(inside, -np.log(self.sigma[:, np.newaxis]) - np.log(np.where(inside, y, 1.0)), -np.inf)
 
     def _from_z(self, z: FloatArray) -> FloatArray:
         mu, sigma = self._columns()
@@ -123,11 +149,43 @@ class LogNormal(ParametricDistribution):
 
     def mean(self) -> FloatArray:
         """Return exp(mu + sigma²/2)."""
-        return np.exp(self.mu + self.sigma**2 / 2)
+        with np.errstate(over="ignore"):
+            return np.exp(self.mu + self.sigma**2 / 2)
 
-    def var(self) -> FloatArray:
-        """Return (exp(sigma²) - 1) exp(2 mu + sigma²)."""
-        return np.expm1(self.sigma**2) * np.exp(2 * self.mu + self.sigma**2)
+    def std(self) -> FloatArray:
+        """Return (exp(sigma²) - 1)^½ exp(mu + sigma²/2)."""
+        with np.errstate(over="ignore"):
+            square = self.sigma**2
+            # one exponential: of two factors one may overflow where the other vanishes; sigma² may vanish where sigma
+            # does not
+            log_root = np.where(
+                square < 1e-9, np.log(self.sigma), 0.5 * (square + np.log(-np.expm1(-np.maximum(square, 1e-9))))
+            )
+            return np.exp(self.mu + square / 2 + log_root)
+
+    def _moments_at(self, scores: Interpolated) -> tuple[FloatArray, FloatArray]:
+        first, second = scores.log_mean_exp(self.sigma), scores.log_mean_exp(2 * self.sigma)
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_ratio = np.maximum(second - 2 * first, 0.0)  # log of 1 + (std / mean)²
+            log_relative = np.where(
+                log_ratio > 1, 0.5 * (log_ratio + np.log(-np.expm1(-np.maximum(log_ratio, 1.0)))), 0.0
+            )
+            relative = np.where(log_ratio > 1, 1.0, np.sqrt(np.expm1(np.minimum(log_ratio, 1.0))))
+            narrow = np.flatnonzero(log_ratio < _NARROW)
+            if len(narrow):
+                relative[narrow] = _narrow_spread(scores.take(narrow), self.sigma[narrow])
+            mean = np.exp(self.mu + first)
+            return mean, np.exp(self.mu + first + log_relative) * relative
+
+
+def _narrow_spread(scores: Interpolated, sigma: FloatArray) -> FloatArray:
+    """Return std / mean of exp(σ Z) where it is small: a difference of nearly equal moments otherwise."""
+    values, weights = scores.rule()
+    center = add_up(weights * values)[:, np.newaxis]
+    offset = np.expm1(sigma[:, np.newaxis] * (values - center))
+    mean = add_up(weights * offset)[:, np.newaxis]
+    unit = power_of_two(np.abs(offset).max(axis=1))[:, np.newaxis]
+    return (unit[:, 0] * np.sqrt(add_up(weights * ((offset - mean) / unit) ** 2))) / (1 + mean[:, 0])
 
 
 class Laplace(LocationScale):
@@ -161,9 +219,10 @@ class Laplace(LocationScale):
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return -np.abs(self._standardise(y)) - _LOG_2 - np.log(self.scale[:, np.newaxis])
 
-    def var(self) -> FloatArray:
-        """Return 2 scale²."""
-        return 2 * self.scale**2
+    def std(self) -> FloatArray:
+        """Return √2 scale."""
+        with np.errstate(over="ignore"):
+            return _SQRT_2 * self.scale
 
 
 def _laplace_lower_tail(x: FloatArray) -> FloatArray:

@@ -11,12 +11,14 @@ from nearcal.distributions.base import Distribution
 from nearcal.distributions.interpolation import Interpolated
 
 Tails = Literal["normal", "empirical"]
+_BLOCK = 2**19  # knots looked at together, to bound memory
 TAILS: tuple[Tails, ...] = ("normal", "empirical")
 
 
 class CurveDistribution(Distribution):
     """A batch known by knots: its ``curve`` holds every statistic."""
 
+    _tails_are_light = True
     curve: Any  # Interpolated, or steps with the same methods
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
@@ -34,6 +36,9 @@ class CurveDistribution(Distribution):
     def _unbounded_z(self, y: FloatArray) -> FloatArray:
         return self.curve.z(y)
 
+    def _log_slope(self, y: FloatArray, z: FloatArray) -> FloatArray:
+        return self.curve.log_slope(y)
+
     def _from_z(self, z: FloatArray) -> FloatArray:
         return self.curve.from_z(z)
 
@@ -41,9 +46,17 @@ class CurveDistribution(Distribution):
         """Return the mean of the distribution that the knots make."""
         return self.curve.moments()[0]
 
-    def var(self) -> FloatArray:
-        """Return the variance of the distribution that the knots make."""
+    def std(self) -> FloatArray:
+        """Return the standard deviation of the distribution that the knots make."""
         return self.curve.moments()[1]
+
+    def _moments_at(self, scores: Interpolated) -> tuple[FloatArray, FloatArray]:
+        mean, std = np.empty(len(self)), np.empty(len(self))
+        block = max(_BLOCK // (self._values_per_row + scores.values.shape[1]), 1)
+        for start in range(0, len(self), block):
+            rows = np.arange(start, min(start + block, len(self)))
+            mean[rows], std[rows] = self.curve.take(rows).at_scores_of(scores.take(rows)).moments()
+        return mean, std
 
 
 class Quantiles(CurveDistribution):

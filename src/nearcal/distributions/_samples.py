@@ -9,7 +9,14 @@ from nearcal._arrays import FloatArray, IntArray, as_columns, check_choice
 from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal.distributions._mixture import normalise_weights
 from nearcal.distributions._quantiles import TAILS, CurveDistribution, Tails, require_spread
-from nearcal.distributions.interpolation import Interpolated, add_up, count_not_above, sort_weighted, through_draws
+from nearcal.distributions.interpolation import (
+    Interpolated,
+    count_not_above,
+    normal_masses,
+    sort_weighted,
+    through_draws,
+    weighted_moments,
+)
 
 
 class Samples(CurveDistribution):
@@ -115,14 +122,27 @@ class _Steps:
         """Return minus infinity: there is no density, and ``Samples`` does not ask."""
         return np.full(y.shape, -np.inf)
 
+    log_slope = logpdf
+
     def from_z(self, z: FloatArray) -> FloatArray:
-        reach = np.broadcast_to(ndtr(z) - LEVEL_TOLERANCE, (len(self.draws), z.shape[1]))
-        index = np.minimum(count_not_above(self.below, reach), self.draws.shape[1] - 1)
-        return np.take_along_axis(self.draws, index, axis=1)
+        """Return the least draws that have reached Φ(z): by the weight up to them, or in the upper half above them."""
+        z = np.broadcast_to(z, (len(self.draws), z.shape[1]))
+        s = self.draws.shape[1]
+        from_below = count_not_above(self.below, ndtr(z) * (1 - LEVEL_TOLERANCE))
+        # the weight above draw i is that from draw i + 1 on; how many draws have more than Φ(-z) above them?
+        from_above = s - 1 - count_not_above(self.above[:, :0:-1], ndtr(-z) * (1 + LEVEL_TOLERANCE))
+        index = np.where(z < 0, from_below, from_above)
+        return np.take_along_axis(self.draws, np.minimum(index, s - 1), axis=1)
+
+    def at_scores_of(self, scores: Interpolated) -> "_Steps":
+        """Return the same draws, weighted by the probability of the scores at which each is read."""
+        next_above = np.pad(self.above[:, 1:], ((0, 0), (0, 1)))
+        ends = np.where(self.below < next_above, ndtri(self.below), -ndtri(next_above))
+        after = scores.z(np.broadcast_to(ends, self.draws.shape))
+        return _Steps(self.draws, normal_masses(np.pad(after, ((0, 0), (1, 0)), constant_values=-np.inf)))
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        mean = add_up(self.weights * self.draws)
-        return mean, add_up(self.weights * (self.draws - mean[:, np.newaxis]) ** 2)
+        return weighted_moments(self.draws, self.weights)
 
     def _tails(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights at or below y and above it, the heavier as 1 less the lighter."""

@@ -7,12 +7,18 @@ from scipy.special import betaln, log_ndtr, ndtri_exp, stdtr, stdtrit
 
 from nearcal._arrays import FloatArray, IntArray, broadcast_parameters, require_positive
 from nearcal._normal_scores import log_normal_density
+from nearcal.distributions import _student_scores as student_scores
 from nearcal.distributions._inversion import invert_increasing
+from nearcal.distributions._parametric import standardise
+from nearcal.distributions._student_scores import MANY_DF
 from nearcal.distributions.base import Distribution, ParametricDistribution
 
 _UNDERFLOW = 1e-290
+_T_DIRECT = 1e100  # scipy's functions square t
+_LOG_LARGEST = 800.0  # of log t: beyond, the tail is a power law to the last digit
 _Z_DIRECT = 5.0  # scipy's stdtrit loses the far tails: at p = 1e-300 it returns inf for 5 degrees of freedom
-_MANY_DF = 1e4
+_STIRLING = 1e3  # degrees of freedom from which on two terms of Stirling's series are exact
+_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
 class StudentT(ParametricDistribution):
@@ -43,80 +49,105 @@ class StudentT(ParametricDistribution):
         require_positive(parameters["scale"], "scale")
         self._store(**parameters)
 
-    def _standardise(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _standardise(self, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return df, t and log |t|, which outlasts the overflow of t."""
         df, loc, scale = self._columns()
-        df, t = np.broadcast_arrays(df, (y - loc) / scale)
-        return df, t
+        df, t = np.broadcast_arrays(df, standardise(y, loc, scale))
+        with np.errstate(divide="ignore", over="ignore"):
+            log_distance = np.log(np.abs(y - loc))
+            if np.isinf(log_distance).any():
+                halved = np.log(np.abs(y / 2 - loc / 2)) + np.log(2.0)  # halves do not overflow, but may vanish
+                log_distance = np.where(log_distance == np.inf, halved, log_distance)
+            return df, t, log_distance - np.log(scale)
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
-        df, t = self._standardise(y)
-        return _log_lower(df, t)
+        df, t, log_t = self._standardise(y)
+        return _log_lower(df, t, log_t)
 
     def _logsf(self, y: FloatArray) -> FloatArray:
-        df, t = self._standardise(y)
-        return _log_lower(df, -t)
+        df, t, log_t = self._standardise(y)
+        return _log_lower(df, -t, log_t)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
-        df, t = self._standardise(y)
-        return _log_density(df, t) - np.log(self.scale[:, np.newaxis])
+        df, t, log_t = self._standardise(y)
+        return _log_density(df, t, log_t) - np.log(self.scale[:, np.newaxis])
 
     def _from_z(self, z: FloatArray) -> FloatArray:
         df, loc, scale = self._columns()
-        df, z = np.broadcast_arrays(df, z)
+        df, loc, scale, z = np.broadcast_arrays(df, loc, scale, z)
         distance = np.abs(z)
-        t = -stdtrit(df, np.exp(log_ndtr(-np.minimum(distance, _Z_DIRECT))))
-        far = (distance > _Z_DIRECT) & np.isfinite(z)
-        if far.any():
-            t[far] = _standard_quantile(df[far], distance[far])
-        t[np.isinf(z)] = np.inf
+        t = np.full(z.shape, np.inf)
+        body = (df < MANY_DF) & (distance <= _Z_DIRECT)
+        t[body] = -stdtrit(df[body], np.exp(log_ndtr(-distance[body])))
+        far = np.isfinite(z) & ~(body & (t < _T_DIRECT))
         with np.errstate(over="ignore"):
-            return loc + scale * np.copysign(t, z)
+            length = scale * t
+            if far.any():
+                length[far] = np.exp(_log_quantile(df[far], distance[far]) + np.log(scale[far]))
+            return loc + np.copysign(length, z)
 
     def mean(self) -> FloatArray:
         """Return loc; NaN where df <= 1, as there is no mean."""
         return np.where(self.df > 1, self.loc, np.nan)
 
-    def var(self) -> FloatArray:
-        """Return scale² df / (df - 2); infinite where 1 < df <= 2 and NaN where df <= 1."""
-        with np.errstate(divide="ignore"):
-            finite = self.scale**2 * self.df / np.where(self.df > 2, self.df - 2, 1.0)
-        return np.where(self.df > 2, finite, np.where(self.df > 1, np.inf, np.nan))
+    def std(self) -> FloatArray:
+        """Return scale (df / (df - 2))^½; infinite where 1 < df <= 2 and NaN where df <= 1."""
+        has_variance = self.df > 2
+        with np.errstate(over="ignore"):
+            finite = self.scale * np.sqrt(self.df / np.where(has_variance, self.df - 2, 1.0))
+        return np.where(has_variance, finite, np.where(self.df > 1, np.inf, np.nan))
+
+    def _tail_powers(self) -> FloatArray:
+        return np.stack([self.df, self.df], axis=1)
 
     def _standard_shapes(self) -> tuple[FloatArray, FloatArray, Distribution]:
         return self.loc, self.scale, self._with(loc=np.zeros(len(self)), scale=np.ones(len(self)))
 
 
-def _log_density(df: FloatArray, t: FloatArray) -> FloatArray:
-    log_1p_square = 2 * np.log(np.hypot(1.0, t / np.sqrt(df)))  # t² would overflow for df near 1
-    return -0.5 * (df + 1) * log_1p_square - 0.5 * np.log(df) - betaln(0.5 * df, 0.5)
+def _log_1p_square(df: FloatArray, t: FloatArray, log_t: FloatArray) -> FloatArray:
+    """Return log(1 + t²/df), where neither the square overflows nor the sum rounds the square away."""
+    ratio = np.abs(t) / np.sqrt(df)
+    small, large = np.minimum(ratio, 1.0), np.clip(ratio, 1.0, _T_DIRECT)
+    near = np.where(ratio < 1, np.log1p(small * small), 2 * np.log(np.hypot(1.0, large)))
+    return np.where(ratio <= _T_DIRECT, near, 2 * log_t - np.log(df))
 
 
-def _log_lower(df: FloatArray, t: FloatArray) -> FloatArray:
+def _log_density(df: FloatArray, t: FloatArray, log_t: FloatArray) -> FloatArray:
+    few = np.minimum(df, _STIRLING)
+    # by Stirling's series, where the logarithms of Gamma functions are large and nearly cancel
+    log_constant = np.where(
+        df < _STIRLING, -0.5 * np.log(few) - betaln(0.5 * few, 0.5), -(1 / 4 - 1 / (24 * df * df)) / df - _LOG_SQRT_2PI
+    )
+    return log_constant - 0.5 * (df + 1) * _log_1p_square(df, t, log_t)
+
+
+def _log_lower(df: FloatArray, t: FloatArray, log_t: FloatArray) -> FloatArray:
     """Return the log-cdf of the standard t distribution."""
-    with np.errstate(divide="ignore"):
-        p = stdtr(df, -np.abs(t))
-        log_tail = np.log(p)
-    # stdtr squares t, so it fails for heavy tails long before the probability underflows
-    far = ((p < _UNDERFLOW) | (np.abs(t) > 1e100)) & np.isfinite(t)
-    if far.any():
-        log_tail[far] = _log_far_tail(df[far], np.abs(t[far]))
+    log_tail = np.empty(t.shape)
+    many = df >= MANY_DF
+    log_square = _log_1p_square(df, t, log_t)
+    log_tail[many] = log_ndtr(-student_scores.score(df[many], log_square[many]))
+    log_tail[~many] = _log_tail_few(df[~many], np.abs(t[~many]), log_square[~many])
+    # 1 - tail: the tail is at most one half
     return np.where(t < 0, log_tail, np.log1p(-np.exp(log_tail)))
 
 
-def _log_far_tail(df: FloatArray, t: FloatArray) -> FloatArray:
-    """Return log P(T > t) where it is tiny: near-Normal for many degrees of freedom, a power law for few."""
-    result = np.empty_like(t)
-    many = df > _MANY_DF
-    result[many] = log_ndtr(-_hill_score(df[many], t[many]))
-    result[~many] = _log_power_tail(df[~many], t[~many])
-    return result
+def _log_tail_few(df: FloatArray, t: FloatArray, log_square: FloatArray) -> FloatArray:
+    """Return log P(T > t), t > 0, for few degrees of freedom."""
+    with np.errstate(divide="ignore"):
+        p = stdtr(df, -t)
+        log_tail = np.log(p)
+    # stdtr squares t, so it fails for heavy tails long before the probability underflows
+    far = ((p < _UNDERFLOW) | (t > _T_DIRECT)) & np.isfinite(log_square)
+    if far.any():
+        log_tail[far] = _log_power_tail(df[far], log_square[far])
+    return log_tail
 
 
-def _log_power_tail(df: FloatArray, t: FloatArray) -> FloatArray:
-    """Sum P(T > t) = xᵃ / (2 a B(a, ½)) · Σ (½)ₙ/n! · a/(a+n) · xⁿ, with a = df/2 and x = df/(df + t²) < 1."""
+def _log_power_tail(df: FloatArray, log_square: FloatArray) -> FloatArray:
+    """Sum P(T > t) = xᵃ / (2 a B(a, ½)) · Σ (½)ₙ/n! · a/(a+n) · xⁿ, with a = df/2 and x = 1/(1 + t²/df) < 1."""
     a = 0.5 * df
-    log_x = -2 * np.log(np.hypot(1.0, t / np.sqrt(df)))
-    x = np.exp(log_x)
+    x = np.exp(-log_square)
     power = np.ones_like(x)
     total = np.ones_like(x)
     step = 0
@@ -124,34 +155,38 @@ def _log_power_tail(df: FloatArray, t: FloatArray) -> FloatArray:
         step += 1
         power = power * x * (step - 0.5) / step
         total += power * a / (a + step)
-    return a * log_x - np.log(2 * a) - betaln(a, 0.5) + np.log(total)
+    return -a * log_square - np.log(2 * a) - betaln(a, 0.5) + np.log(total)
 
 
-def _hill_score(df: FloatArray, t: FloatArray) -> FloatArray:
-    """Return the normal score of t by Hill's expansion (1970, CACM algorithm 395), in powers of 1/df²."""
-    a = df - 0.5
-    b = 48 * a * a
-    w = np.sqrt(a * np.log1p(t * t / df))
-    correction = (4 * w**7 + 33 * w**5 + 240 * w**3 + 855 * w) / (10 * b * (b + 0.8 * w**4 + 100))
-    return w + (w**3 + 3 * w) / b - correction
+def _log_quantile(df: FloatArray, z: FloatArray) -> FloatArray:
+    """Return log t of the standard t quantile of a positive score, which t itself may be too large for."""
+    log_t = np.empty(len(z))
+    many = df >= MANY_DF
+    square = student_scores.log_square_of(df[many], z[many])
+    with np.errstate(divide="ignore"):
+        # log √(eˢ - 1), by whichever form keeps its digits
+        half_log = np.where(square < 1, np.log(np.expm1(np.minimum(square, 1.0))), square + np.log(-np.expm1(-square)))
+    log_t[many] = 0.5 * (np.log(df[many]) + half_log)
+    log_t[~many] = _search_log_quantile(df[~many], z[~many])
+    return log_t
 
 
-def _standard_quantile(df: FloatArray, z: FloatArray) -> FloatArray:
-    """Return the standard t quantile of a large positive score, solving for log t; overflow gives inf."""
+def _search_log_quantile(df: FloatArray, z: FloatArray) -> FloatArray:
     log_tail = log_ndtr(-z)
     log_power_law = -(log_tail + np.log(df) + betaln(0.5 * df, 0.5)) / df + 0.5 * np.log(df)
     start = np.where(df > 100, np.log(z), np.maximum(log_power_law, np.log(z)))
 
     def score(log_t: FloatArray, which: IntArray) -> tuple[FloatArray, FloatArray]:
-        t = np.exp(log_t)
-        value = -ndtri_exp(_log_lower(df[which], -t))
-        slope = np.exp(log_t + _log_density(df[which], t) - log_normal_density(value))
-        return value, slope
+        own = df[which]
+        with np.errstate(over="ignore", invalid="ignore"):  # far from the solution; a wrong slope costs a step
+            t = np.exp(log_t)
+            value = -ndtri_exp(_log_lower(own, -t, log_t))
+            return value, np.exp(log_t + _log_density(own, t, log_t) - log_normal_density(value))
 
-    representable = start < 709.0
-    log_t = np.full(len(z), np.inf)
-    if representable.any():
-        df, z, start = df[representable], z[representable], start[representable]
-        # t tails are heavier than Normal ones, so t >= z
-        log_t[representable] = invert_increasing(score, z, start, np.log(z), np.full(len(z), 709.7))
-    return np.exp(log_t)
+    # t tails are heavier than Normal ones, so t >= z; a power law beyond where it may stand for the tail is exact
+    log_t = np.where(start > _LOG_LARGEST, log_power_law, start)
+    search = np.flatnonzero(start <= _LOG_LARGEST)
+    if len(search):
+        df, z = df[search], z[search]
+        log_t[search] = invert_increasing(score, z, start[search], np.log(z), np.full(len(z), _LOG_LARGEST + 50))
+    return log_t

@@ -1,6 +1,10 @@
 """Distributions of other libraries as nearcal batches: ``from_scipy`` and ``from_torch``."""
 
 import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -8,20 +12,27 @@ from scipy.special import ndtr
 
 from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
 from nearcal._errors import InvalidInputError
-from nearcal._normal_scores import z_from_log_tails
+from nearcal._normal_scores import log_normal_density, z_from_log_tails
 from nearcal.distributions._gamma import Gamma
+from nearcal.distributions._inversion import invert_increasing
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._parametric import Laplace, LogNormal, Normal
 from nearcal.distributions._student_t import StudentT
 from nearcal.distributions.base import Distribution
 
+_AGREE = 1e-7  # relatively: scipy's quantiles are off by less where they are right
+_MOST_STEPS = 45  # growing twofold more with every step, they span all floating-point numbers
+_LARGEST = np.finfo(np.float64).max
+_ONE_AT_A_TIME = threading.Lock()
 _Z_REACH = 37.0  # Φ(-37) = 6e-300: beyond it scipy's probabilities underflow
 
 
 class ScipyDistribution(Distribution):
     """Any continuous scipy distribution, built by :func:`from_scipy`.
 
-    Inside the support normal scores are held within ±37, where the probabilities of scipy end.
+    Inside the support normal scores are held within ±37, where the probabilities of scipy end. Quantiles of scipy are
+    checked by its distribution function, and searched by it where the two disagree; scores farther out than a family's
+    ``logcdf`` and ``logsf`` can tell have the quantile where these end.
     """
 
     _quantiles_are_costly = True
@@ -46,22 +57,40 @@ class ScipyDistribution(Distribution):
 
     def _call(self, method: str, values: FloatArray) -> FloatArray:
         columns = [parameter[:, np.newaxis] for parameter in (*self.parameters, self.loc, self.scale)]
-        with np.errstate(all="ignore"):  # scipy takes logarithms of zero probabilities
-            return getattr(self.family, method)(values, *columns)
+        try:
+            with _scipy_is_silent():
+                return getattr(self.family, method)(values, *columns)
+        except (ArithmeticError, LookupError, ValueError, TypeError) as error:
+            raise InvalidInputError(
+                f"scipy.stats.{self.family.name}.{method} must take arrays of values and parameters, got "
+                f"{type(error).__name__}: {error}; use another family, or draws of this one with nearcal.Samples"
+            ) from error
 
     def _logcdf(self, y: FloatArray) -> FloatArray:
-        return self._call("logcdf", y)
+        return self._log_tail("logcdf", "logsf", y)
 
     def _logsf(self, y: FloatArray) -> FloatArray:
-        return self._call("logsf", y)
+        return self._log_tail("logsf", "logcdf", y)
+
+    def _log_tail(self, method: str, other: str, y: FloatArray) -> FloatArray:
+        """Return a log-probability, from that of the other tail where scipy does not know it."""
+        found = self._call(method, y)
+        if not np.isnan(found).any():
+            return found
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(np.isnan(found), np.log1p(-np.exp(np.minimum(self._call(other, y), 0.0))), found)
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         return self._call("logpdf", y)
 
     def _z(self, y: FloatArray) -> FloatArray:
-        z = np.clip(z_from_log_tails(self._logcdf(y), self._logsf(y)), -_Z_REACH, _Z_REACH)
+        z = np.clip(self._free_z(y), -_Z_REACH, _Z_REACH)
         lowest, highest = (end[:, np.newaxis] for end in self._support())
         return np.where(y <= lowest, -np.inf, np.where(y >= highest, np.inf, z))
+
+    def _free_z(self, y: FloatArray) -> FloatArray:
+        """Return scores as scipy's probabilities give them."""
+        return z_from_log_tails(self._logcdf(y), self._logsf(y))
 
     def _support(self) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the support of every row, each (n,)."""
@@ -69,17 +98,86 @@ class ScipyDistribution(Distribution):
         return np.broadcast_to(lowest, len(self)), np.broadcast_to(highest, len(self))
 
     def _from_z(self, z: FloatArray) -> FloatArray:
-        tail = np.where(np.isinf(z), np.inf, np.minimum(np.abs(z), _Z_REACH))
-        p = np.broadcast_to(ndtr(-tail), (len(self), z.shape[1]))
-        return np.where(z < 0, self._call("ppf", p), self._call("isf", p))
+        z = np.broadcast_to(z, (len(self), z.shape[1]))
+        z = np.where(np.isinf(z), z, np.clip(z, -_Z_REACH, _Z_REACH))
+        p = ndtr(-np.abs(z))
+        values = np.where(z < 0, self._quantiles("ppf", p), self._quantiles("isf", p))
+        with np.errstate(invalid="ignore"):
+            is_off = ~(np.abs(self._free_z(values) - z) <= _AGREE * np.maximum(np.abs(z), 1.0)) & np.isfinite(z)
+        rows, columns = np.nonzero(is_off)
+        if len(rows):
+            values[rows, columns] = self._rows(rows)._search(z[rows, columns], rows)
+        return values
+
+    def _quantiles(self, method: str, p: FloatArray) -> FloatArray:
+        """Return what scipy gives as quantiles, NaN where it gives nothing."""
+        try:
+            return self._call(method, p)
+        except InvalidInputError:
+            return np.full(p.shape, np.nan)
+
+    def _search(self, z: FloatArray, rows: IntArray) -> FloatArray:
+        """Return the values of scores of shape (n,), one a row, by scipy's distribution function alone."""
+
+        def score(y: FloatArray, which: IntArray) -> tuple[FloatArray, FloatArray]:
+            part = self._rows(which)
+            value = part._free_z(y[:, np.newaxis])[:, 0]
+            value = np.where(np.isnan(value), np.copysign(np.inf, z[which]), value)  # beyond what scipy can tell
+            with np.errstate(over="ignore", invalid="ignore"):
+                return value, np.exp(part._logpdf(y[:, np.newaxis])[:, 0] - log_normal_density(value))
+
+        near, far = self._bracket(z, lambda y: score(y, np.arange(len(z)))[0], rows)
+        lower, upper = np.minimum(near, far), np.maximum(near, far)
+        return invert_increasing(score, z, near, lower, upper)
+
+    def _bracket(
+        self, z: FloatArray, score: Callable[[FloatArray], FloatArray], rows: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Go outwards from the median, ever faster, until the score is passed: where scipy fails it may be so again."""
+        quarter, median, three_quarters = self._call("ppf", np.tile([0.25, 0.5, 0.75], (len(self), 1))).T
+        if np.isnan(median).any():
+            row = int(rows[np.argmax(np.isnan(median))])
+            raise InvalidInputError(
+                f"scipy.stats.{self.family.name} must tell probabilities of its values, got NaN as the median of row "
+                f"{row}; use another family, or draws of this one with nearcal.Samples"
+            )
+        lowest, highest = self._support()
+        is_below = z < score(median)
+        end = np.where(is_below, lowest, highest)
+        ends = np.isfinite(end)
+        width = np.where(is_below, -1.0, 1.0) * np.maximum(three_quarters - quarter, np.spacing(np.abs(median)))
+        near, far, is_passed = median.copy(), median.copy(), np.zeros(len(z), dtype=bool)
+        for step in range(_MOST_STEPS):
+            growth = 2.0 ** (step * (step + 1) / 2)
+            with np.errstate(over="ignore"):
+                outwards = np.where(ends, end - (np.where(ends, end, 0.0) - median) / growth, median + width * growth)
+            ahead = np.where(is_passed, far, np.clip(outwards, -_LARGEST, _LARGEST))
+            near, far = np.where(is_passed, near, far), ahead
+            at = score(far)
+            is_passed |= np.where(is_below, at <= z, at >= z)
+            if is_passed.all():
+                break
+        return near, np.where(is_passed, far, end)
 
     def mean(self) -> FloatArray:
         """Return the mean of every row."""
-        return np.asarray(self.family.mean(*self.parameters, loc=self.loc, scale=self.scale), dtype=np.float64)
+        with _scipy_is_silent():
+            return np.asarray(self.family.mean(*self.parameters, loc=self.loc, scale=self.scale), dtype=np.float64)
 
-    def var(self) -> FloatArray:
-        """Return the variance of every row."""
-        return np.asarray(self.family.var(*self.parameters, loc=self.loc, scale=self.scale), dtype=np.float64)
+    def std(self) -> FloatArray:
+        """Return the standard deviation of every row."""
+        with _scipy_is_silent():
+            standard = np.asarray(self.family.std(*self.parameters), dtype=np.float64)
+            return np.broadcast_to(standard, len(self)) * self.scale
+
+    def _tail_powers(self) -> FloatArray:
+        # the moments that scipy knows not to exist bound what is estimated; of lighter tails they may but overflow
+        powers = super()._tail_powers()
+        with _scipy_is_silent():
+            mean, variance = self.family.stats(*self.parameters, moments="mv")
+        most = np.where(np.isfinite(mean), np.where(np.isfinite(variance), np.inf, 2.0), 1.0)
+        most = np.broadcast_to(most, len(self))[:, np.newaxis]
+        return np.where(np.isfinite(powers), np.minimum(powers, most), np.inf)
 
     def _standard_shapes(self) -> tuple[FloatArray, FloatArray, Distribution]:
         return self.loc, self.scale, self._with(loc=np.zeros(len(self)), scale=np.ones(len(self)))
@@ -88,6 +186,14 @@ class ScipyDistribution(Distribution):
         table = np.stack([*self.parameters, self.loc, self.scale], axis=1)
         _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
         return self._rows(first), which.reshape(-1)
+
+
+@contextmanager
+def _scipy_is_silent() -> Iterator[None]:
+    """Let scipy take logarithms of zero, and warn of what is checked afterwards; warnings are no thread's own."""
+    with _ONE_AT_A_TIME, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
 
 
 def from_scipy(frozen: Any) -> Distribution:

@@ -4,27 +4,33 @@ from abc import ABC, abstractmethod
 from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtri
 
 from nearcal._arrays import (
     FloatArray,
     IntArray,
     as_float_array,
+    as_generator,
     as_rows,
     check_count,
     require_no_nan,
 )
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._normal_scores import z_from_log_tails
+from nearcal._normal_scores import log_normal_density, z_from_log_tails
+from nearcal.distributions.interpolation import Interpolated
 
-Seed: TypeAlias = int | np.random.Generator | None
+_FAR = 1e4  # of scores, the squares of which leave eight digits behind the point
+_STEP = 1e-5  # relatively, for which differences of scores and straight lines are as exact
+
+Seed: TypeAlias = int | np.random.SeedSequence | np.random.Generator | None
 
 
 class Distribution(ABC):
     """A frozen batch of n univariate predictive distributions, one a row.
 
-    A family provides ``__len__``, ``_rows``, ``_logcdf``, ``_logsf``, ``_logpdf``, ``_from_z``, ``mean`` and ``var``.
-    The underscored functions take and return arrays of shape (n, q): column j holds one value for every row.
+    A family provides ``__len__``, ``_rows``, ``_logcdf``, ``_logsf``, ``_logpdf``, ``_from_z``, ``mean`` and ``std``.
+    The underscored functions take and return arrays of shape (n, q): column j holds one value for every row. They are
+    called with numpy's warnings of overflow off: what is too large for a floating-point number is infinite.
     """
 
     #: False where the distribution has atoms, so that ``cdf(ppf(p))`` may exceed ``p``.
@@ -35,6 +41,9 @@ class Distribution(ABC):
 
     #: True where a quantile takes a search and is a smooth function of its score: worth interpolating.
     _quantiles_are_costly: bool = False
+
+    #: True where tails fall faster than any power of the response, so that all moments exist.
+    _tails_are_light: bool = False
 
     # ---- what a family provides -------------------------------------------------------------------------------------
 
@@ -62,8 +71,8 @@ class Distribution(ABC):
         """Return the mean of every row, shape (n,)."""
 
     @abstractmethod
-    def var(self) -> FloatArray:
-        """Return the variance of every row, shape (n,)."""
+    def std(self) -> FloatArray:
+        """Return the standard deviation of every row, shape (n,)."""
 
     # ---- what a family may do better --------------------------------------------------------------------------------
 
@@ -82,6 +91,18 @@ class Distribution(ABC):
 
     def _z(self, y: FloatArray) -> FloatArray:
         return z_from_log_tails(self._logcdf(y), self._logsf(y))
+
+    def _log_slope(self, y: FloatArray, z: FloatArray) -> FloatArray:
+        """Return log dz/dy at values y of scores z."""
+        log_slope = self._logpdf(y) - log_normal_density(z)
+        far = (np.abs(z) > _FAR) & np.isfinite(y)
+        if far.any():  # the logarithms grow like z² and lose all digits of their difference; z itself keeps its own
+            step = _STEP * np.abs(y - self._from_z(np.zeros((len(self), 1))))
+            rise = self._z(y + step) - self._z(y - step)
+            is_known = far & (rise > 0) & np.isfinite(rise)
+            ratio = np.log(np.where(is_known, rise, 1.0)) - np.log(np.where(is_known, 2 * step, 1.0))
+            log_slope = np.where(is_known, ratio, log_slope)
+        return log_slope
 
     def _unbounded_z(self, y: FloatArray) -> FloatArray:
         """Return Φ⁻¹(cdf) even where it is infinite; ``_z`` of a distribution with atoms is held finite."""
@@ -110,6 +131,27 @@ class Distribution(ABC):
         """Return the different rows of a batch and, for every row, which of them it is; all where none may be alike."""
         return self, np.arange(len(self))
 
+    def _moments_at(self, scores: Interpolated) -> tuple[FloatArray, FloatArray] | None:
+        """Return mean and standard deviation of F⁻¹(Φ(Z)) with Z given by curves of n rows; None if it takes nodes."""
+        return None
+
+    def _tail_powers(self) -> FloatArray:
+        """Return the powers a of both tails, (n, 2): P(|Y| > y) falls like y^(-a), or faster than any power, a = inf.
+
+        E |Y|^m exists where m < a. Here a is estimated from quantiles, to some per cent.
+        """
+        if self._tails_are_light:
+            return np.full((len(self), 2), np.inf)
+        far = np.array([4.0, 5.5, 7.5])  # some families tell no score beyond 8: they have 1 - cdf for a tail
+        log_tail = log_ndtr(-far)
+        _, _, shapes = self._standard_shapes()
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            log_size = np.log(np.abs(shapes._from_z(np.tile(np.append(-far, far), (len(self), 1)))))
+            falls = -np.diff(log_tail) / np.diff(log_size.reshape(-1, 2, 3), axis=2)
+        near, farther = falls[:, :, 0], falls[:, :, 1]
+        # a power law has the same power again farther out; of lighter tails it grows, for lognormal ones by 6.5 / 4.75
+        return np.where((farther > 0) & (farther < 1.2 * near), farther, np.inf)
+
     # ---- evaluation at values of the response -----------------------------------------------------------------------
 
     def cdf(self, y: Any) -> FloatArray:
@@ -118,12 +160,21 @@ class Distribution(ABC):
         Parameters
         ----------
         y : array_like
-            A scalar for all rows, (n,) one a row, or (n, q).
+            A scalar for all rows, (n,) one a row, (n, q) several a row, or (1, q) the same for all rows: a vector v of
+            values common to all rows is ``v[np.newaxis]``.
 
         Returns
         -------
         ndarray
             Shape (n,) for a scalar or (n,), else (n, q).
+
+        Examples
+        --------
+        >>> import nearcal as nc
+        >>> nc.Normal([0.0, 1.0, 2.0], 1.0).cdf([[0.0, 1.0]]).round(2)
+        array([[0.5 , 0.84],
+               [0.16, 0.5 ],
+               [0.02, 0.16]])
         """
         return self._evaluate(self._cdf, y, "y")
 
@@ -149,7 +200,8 @@ class Distribution(ABC):
         A distribution of atoms alone (``has_density`` is False) has none and says so; where there are atoms among
         other values, it is the density of the rest.
         """
-        return np.exp(self.logpdf(y))
+        with overflow_is_infinite():
+            return np.exp(self.logpdf(y))
 
     def logpdf(self, y: Any) -> FloatArray:
         """Return the log-density at y; see :meth:`pdf`."""
@@ -176,7 +228,7 @@ class Distribution(ABC):
         Parameters
         ----------
         p : array_like
-            Probabilities: a scalar, (q,) the same levels for all rows, or (n, q).
+            Probabilities: a scalar, (q,) or (1, q) the same levels for all rows, or (n, q).
 
         Returns
         -------
@@ -185,25 +237,47 @@ class Distribution(ABC):
         """
         array = as_levels(p)
         n = len(self)
-        if array.ndim == 2 and len(array) == n:
-            return self._ppf(array)
-        if array.ndim > 1:
-            raise InvalidInputError(f"p must be a scalar or have shape (q,) or ({n}, q), got {array.shape}")
-        quantiles = self._ppf(np.broadcast_to(array, (n, array.size)))
+        if array.ndim > 2 or (array.ndim == 2 and len(array) not in (1, n)):
+            raise InvalidInputError(f"p must be a scalar or have shape (q,), (1, q) or ({n}, q), got {array.shape}")
+        with overflow_is_infinite():
+            quantiles = self._ppf(np.broadcast_to(array, (n, array.shape[-1] if array.ndim else 1)))
         return quantiles[:, 0] if array.ndim == 0 else quantiles
 
     def median(self) -> FloatArray:
         """Return the median of every row, shape (n,)."""
         return self.ppf(0.5)
 
-    def std(self) -> FloatArray:
-        """Return the standard deviation of every row, shape (n,)."""
-        return np.sqrt(self.var())
+    def var(self) -> FloatArray:
+        """Return the variance of every row, shape (n,)."""
+        with overflow_is_infinite():
+            return self.std() ** 2
 
-    def interval(self, coverage: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Return the central interval that holds ``coverage`` of the probability: (lower, upper), each (n,)."""
-        lower, upper = self.ppf(interval_levels(coverage)).T
-        return lower, upper
+    def interval(self, coverage: Any = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return the central interval that holds ``coverage`` of the probability.
+
+        Parameters
+        ----------
+        coverage : array_like
+            Coverages strictly between 0 and 1: a scalar or (q,).
+
+        Returns
+        -------
+        lower, upper : ndarray
+            Each (n,) for a scalar, else (n, q).
+
+        Examples
+        --------
+        >>> import nearcal as nc
+        >>> lower, upper = nc.Normal([0.0, 1.0], 1.0).interval([0.5, 0.9])
+        >>> upper.round(2)
+        array([[0.67, 1.64],
+               [1.67, 2.64]])
+        """
+        lower, upper = central_levels(coverage)
+        quantiles = self.ppf(np.append(lower, upper))
+        if lower.ndim == 0:
+            return quantiles[:, 0], quantiles[:, 1]
+        return quantiles[:, : lower.size], quantiles[:, lower.size :]
 
     def sample(self, size: int, rng: Seed = None) -> FloatArray:
         """Draw ``size`` values from every row.
@@ -220,7 +294,8 @@ class Distribution(ABC):
         ndarray of shape (n, size)
         """
         size = check_count(size, "size")
-        return self._from_z(np.random.default_rng(rng).standard_normal((len(self), size)))
+        with overflow_is_infinite():
+            return self._from_z(as_generator(rng).standard_normal((len(self), size)))
 
     def resolution(self) -> FloatArray:
         """Return the probability one draw stands for, shape (n,); 0 for a distribution not known through draws."""
@@ -268,18 +343,25 @@ class Distribution(ABC):
         require_no_nan(array, name)
         n = len(self)
         result: FloatArray
-        if array.ndim == 0:
-            result = function(np.broadcast_to(array, (n, 1)))[:, 0]
-        elif array.shape == (n,):
-            result = function(array[:, np.newaxis])[:, 0]
-        elif array.ndim == 2 and len(array) == n:
-            result = function(array)
-        else:
-            raise InvalidInputError(
-                f"{name} must be a scalar or have shape ({n},) or ({n}, q), one row a distribution, got {array.shape}; "
-                f"for the same values in every row use np.tile({name}, ({n}, 1))"
-            )
+        with overflow_is_infinite():
+            if array.ndim == 0:
+                result = function(np.broadcast_to(array, (n, 1)))[:, 0]
+            elif array.shape == (n,):
+                result = function(array[:, np.newaxis])[:, 0]
+            elif array.ndim == 2 and len(array) in (1, n):
+                result = function(np.broadcast_to(array, (n, array.shape[1])))
+            else:
+                raise InvalidInputError(
+                    f"{name} must be a scalar or have shape ({n},), one value a row, ({n}, q), or (1, q), the same "
+                    f"values for every row, got {array.shape}; give a vector of values common to all {n} rows as "
+                    f"np.reshape({name}, (1, -1))"
+                )
         return result
+
+
+def overflow_is_infinite() -> np.errstate:
+    """Return a context without numpy's warnings of overflow: what is too large for a number is infinite."""
+    return np.errstate(over="ignore", under="ignore")
 
 
 def require_distribution(value: Any, name: str) -> Distribution:
@@ -303,14 +385,29 @@ def as_levels(p: Any) -> FloatArray:
     return array
 
 
+def central_levels(coverage: Any) -> FloatArray:
+    """Return the lower and the upper level of central intervals: (2,) for a scalar, (2, q) for coverages (q,)."""
+    level = as_float_array(coverage, "coverage")
+    if level.ndim > 1 or not ((level > 0) & (level < 1)).all():
+        raise InvalidParameterError(
+            f"coverage must lie strictly between 0 and 1, a scalar or of shape (q,), got {coverage!r}; give 95% as 0.95"
+        )
+    return np.array([0.5 - level / 2, 0.5 + level / 2])
+
+
 def interval_levels(coverage: float) -> FloatArray:
-    """Return the two probability levels of a central interval."""
+    """Return the two levels of one central interval."""
+    return central_levels(check_coverage(coverage))
+
+
+def check_coverage(coverage: float) -> float:
+    """Validate one coverage, where several make no sense."""
     level = as_float_array(coverage, "coverage")
     if level.ndim or not 0 < level < 1:
         raise InvalidParameterError(
             f"coverage must be one number strictly between 0 and 1, got {coverage!r}; give 95% as 0.95"
         )
-    return np.array([0.5 - level / 2, 0.5 + level / 2])
+    return coverage
 
 
 class ParametricDistribution(Distribution):

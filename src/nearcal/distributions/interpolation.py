@@ -14,10 +14,10 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal._normal_scores import log_normal_density, log_tails_from_z
 
 _LOG_HALF = -np.log(2.0)
-_KNOTS_PER_ROOT = 2  # of n draws, 2 √n are knots: with all of them a density would be all spikes
 _DRAWS_TO_TELL_SKEWNESS = 50  # then half of the difference between the tails is believed
-_GRID = np.concatenate([np.arange(9) / 2, [5.0, 6.0, 8.0, 11.0, 15.0, 20.0, 27.0, 38.0]])  # Φ(-38) = 3e-316
+_GRID = np.concatenate([np.arange(14) / 2, [7.25, 8.0, 9.0, 11.0, 15.0, 20.0, 27.0, 38.0]])  # Φ(-38) = 3e-316
 _EDGES = np.concatenate([-_GRID[:0:-1], _GRID])  # between which a few nodes integrate smooth quantile functions
+_NARROW = 1e-4  # of scores: the cube of it is no more than rounding
 _NODES, _NODE_WEIGHTS = leggauss(4)
 
 
@@ -92,7 +92,7 @@ class Interpolated:
         right = count_not_above(self.values, y)
         x0, x1, y0, y1 = self._segment(right)
         with np.errstate(divide="ignore", invalid="ignore"):
-            inner = x0 + (y - y0) * ((x1 - x0) / (y1 - y0))
+            inner = x0 + (y - y0) / (y1 - y0) * (x1 - x0)
             below = self.scores[:, :1] + (y - self.values[:, :1]) / self.slope_below
             above = self.scores[:, -1:] + (y - self.values[:, -1:]) / self.slope_above
         if not self.normal_tails:
@@ -125,6 +125,12 @@ class Interpolated:
 
     def logpdf(self, y: FloatArray) -> FloatArray:
         """Return log of φ(z) dz/dy, the density of the continuous part."""
+        z = self.z(y)
+        is_finite = np.isfinite(z)
+        return np.where(is_finite, log_normal_density(np.where(is_finite, z, 0.0)), -np.inf) + self.log_slope(y)
+
+    def log_slope(self, y: FloatArray) -> FloatArray:
+        """Return log dz/dy, minus infinity where there is no density."""
         right = count_not_above(self.values, y)
         x0, x1, y0, y1 = self._segment(right)
         s = self.values.shape[1]
@@ -133,29 +139,70 @@ class Interpolated:
             log_inner = np.log(x1 - x0) - np.log(y1 - y0)
             log_below = -np.log(self.slope_below) if self.normal_tails else np.full_like(self.slope_below, -np.inf)
             log_above = -np.log(self.slope_above) if self.normal_tails else np.full_like(self.slope_above, -np.inf)
-        log_slope = np.where(right == 0, log_below, np.where(right == s, log_above, log_inner))
-        z = self.z(y)
-        return np.where(np.isfinite(z), log_normal_density(np.where(np.isfinite(z), z, 0.0)), -np.inf) + log_slope
+        return np.where(right == 0, log_below, np.where(right == s, log_above, log_inner))
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance, exact: each piece is a straight line of a truncated standard Normal."""
+        """Return mean and standard deviation, exact: each piece is a straight line of a truncated standard Normal."""
         n, s = self.values.shape
         center = self.middle[:, 0]  # moments about a central value keep their digits
-        intercept, slope = self.affine(-center, np.ones(n)).lines()
+        slopes = np.maximum(self.slope_below, self.slope_above)[:, 0]
+        unit = power_of_two(np.maximum((self.values[:, -1] - self.values[:, 0]), slopes))
+        standard = self.affine(-center / unit, 1 / unit)
+        intercept, slope = standard.lines()
         infinite = np.full((n, 1), np.inf)
         edges = np.concatenate([-infinite, np.broadcast_to(self.scores, (n, s)), infinite], axis=1)
         mass, first, second = _truncated_moments(edges)
-        mean = add_up(intercept * mass + slope * first)
-        square = add_up(intercept**2 * mass + 2 * intercept * slope * first + slope**2 * second)
-        return center + mean, np.maximum(square - mean**2, 0.0)
+        means = intercept * mass + slope * first
+        squares = intercept**2 * mass + 2 * intercept * slope * first + slope**2 * second
+        # steep lines have large intercepts; where a piece is so narrow, the density hardly changes along it
+        left, right = standard.values[:, :-1], standard.values[:, 1:]
+        narrow = np.diff(edges[:, 1:-1], axis=1) < _NARROW
+        means[:, 1:-1] = np.where(narrow, mass[:, 1:-1] * (left + right) / 2, means[:, 1:-1])
+        inner = mass[:, 1:-1] * (left * left + left * right + right * right) / 3
+        squares[:, 1:-1] = np.where(narrow, inner, squares[:, 1:-1])
+        mean, square = add_up(means), add_up(squares)
+        return center + unit * mean, unit * np.sqrt(np.maximum(square - mean**2, 0.0))
 
-    def rule(self) -> tuple[FloatArray, FloatArray]:
+    def log_mean_exp(self, factor: FloatArray) -> FloatArray:
+        """Return log E exp(factor · Y), exact, for factors of shape (n,): each piece is a shifted Normal integral."""
+        n, s = self.values.shape
+        infinite = np.full((n, 1), np.inf)
+        edges = np.concatenate([-infinite, np.broadcast_to(self.scores, (n, s)), infinite], axis=1)
+        intercept, slope = (factor[:, np.newaxis] * table for table in self.lines())
+        # ∫ exp(a + b t) φ(t) dt = exp(a + b²/2) ∫ φ(t - b) dt
+        lower, upper = edges[:, :-1] - slope, edges[:, 1:] - slope
+        flipped = lower > 0
+        near, far = np.where(flipped, -lower, upper), np.where(flipped, -upper, lower)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_near, log_far = log_ndtr(near), log_ndtr(far)
+            log_mass = log_near + np.log1p(-np.exp(np.where(log_far < log_near, log_far - log_near, 0.0)))
+            terms = np.where(log_far < log_near, intercept + slope**2 / 2 + log_mass, -np.inf)
+        top = terms.max(axis=1)
+        return top + np.log(add_up(np.exp(terms - top[:, np.newaxis])))
+
+    def at_scores_of(self, scores: "Interpolated") -> "Interpolated":
+        """Return the distributions of F⁻¹(Φ(Z)), with F given by these curves and Z by those: pieces stay straight."""
+        n, s = self.values.shape
+        own = scores.z(np.broadcast_to(self.scores, (n, s)))  # where Z passes the knots
+        knots = np.sort(np.concatenate([np.broadcast_to(scores.scores, scores.values.shape), own], axis=1), axis=1)
+        read = Interpolated(knots, self.from_z(scores.from_z(knots)), normal_tails=True)
+        read.slope_below, read.slope_above = (
+            self.slope_below * scores.slope_below,
+            self.slope_above * scores.slope_above,
+        )
+        return read
+
+    def rule(self, cuts: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Return values and weights of a quadrature: E g(Y) = Σ weight · g(value) for smooth g, each (n or 1, q).
 
-        A few Gauss-Legendre nodes lie in every piece, and in every cell of a grid of scores: pieces can be long.
+        A few Gauss-Legendre nodes lie in every piece, and in every cell of a grid of scores: pieces can be long. Scores
+        where g has a kink may be given as ``cuts`` of shape (n, c).
         """
-        rows = len(self.scores)
-        edges = np.sort(np.concatenate([self.scores, np.tile(_EDGES, (rows, 1))], axis=1), axis=1)
+        rows = len(self.scores) if cuts is None else len(cuts)
+        tables = [np.broadcast_to(self.scores, (rows, self.scores.shape[1])), np.tile(_EDGES, (rows, 1))]
+        if cuts is not None:
+            tables.append(np.clip(cuts, _EDGES[0], _EDGES[-1]))
+        edges = np.sort(np.concatenate(tables, axis=1), axis=1)
         half = np.diff(edges, axis=1)[:, :, np.newaxis] / 2
         at = edges[:, :-1, np.newaxis] + half * (1 + _NODES)
         weights = half * _NODE_WEIGHTS * np.exp(log_normal_density(at))
@@ -203,7 +250,8 @@ def through_draws(draws: FloatArray, weights: FloatArray, size: FloatArray | Non
 def _pick_knots(below: FloatArray, above: FloatArray, effective: FloatArray) -> IntArray:
     """Return which draws are knots, given the probability below and above each; the last stands for missing ones."""
     first, last = ndtri(below[:, :1]), -ndtri(above[:, -1:])
-    count = np.maximum(np.ceil(_KNOTS_PER_ROOT * np.sqrt(effective)), 2.0)[:, np.newaxis]
+    # an even number: knots then lie alike on either side of the middle, and -Y has the mirrored curve
+    count = 2 * np.ceil(np.sqrt(effective))[:, np.newaxis]
     steps = np.minimum(np.arange(int(count.max())), count - 1) / (count - 1)
     wanted = first + (last - first) * steps
     s = below.shape[1]
@@ -234,6 +282,21 @@ def last_that_counts(weights: FloatArray) -> IntArray:
     counts = weights > 0
     last = np.maximum.accumulate(np.where(counts, np.arange(weights.shape[1]), -1), axis=1)
     return np.where(last < 0, counts.argmax(axis=1)[:, np.newaxis], last)
+
+
+def power_of_two(size: FloatArray) -> FloatArray:
+    """Return a power of two near each size, 1 for 0 and what is not finite: to divide by it rounds nothing."""
+    is_ordinary = np.isfinite(size) & (size > 0)
+    return np.exp2(np.clip(np.floor(np.log2(np.where(is_ordinary, size, 1.0))), -1000, 1000))
+
+
+def weighted_moments(values: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and the standard deviation of the weighted values of each row."""
+    unit = power_of_two(np.abs(values).max(axis=1))[:, np.newaxis]
+    mean = add_up(weights * (values / unit))
+    deviation = values / unit - mean[:, np.newaxis]
+    spread = power_of_two(np.abs(deviation).max(axis=1))[:, np.newaxis]  # far less, where all values are nearly alike
+    return unit[:, 0] * mean, unit[:, 0] * spread[:, 0] * np.sqrt(add_up(weights * (deviation / spread) ** 2))
 
 
 def add_up(terms: FloatArray) -> FloatArray:
@@ -298,13 +361,17 @@ def _extend(value: FloatArray, distance: FloatArray, slope: FloatArray) -> Float
         return value + np.where(slope > 0, distance * slope, 0.0)
 
 
+def normal_masses(edges: FloatArray) -> FloatArray:
+    """Return the probability of a standard Normal between consecutive edges: a difference of the lighter tails."""
+    lower, upper = ndtr(edges), ndtr(-edges)
+    return np.where(edges[:, :-1] > 0, upper[:, :-1] - upper[:, 1:], lower[:, 1:] - lower[:, :-1])
+
+
 def _truncated_moments(edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return ∫ zᵏ φ(z) dz, k = 0, 1, 2, between consecutive edges."""
     finite = np.where(np.isfinite(edges), edges, 0.0)
     density = np.where(np.isfinite(edges), np.exp(log_normal_density(finite)), 0.0)
-    upper = edges > 0  # difference of the lighter tails, never 1 - cdf
-    lower_mass, upper_mass = ndtr(edges), ndtr(-edges)
-    mass = np.where(upper[:, :-1], upper_mass[:, :-1] - upper_mass[:, 1:], lower_mass[:, 1:] - lower_mass[:, :-1])
+    mass = normal_masses(edges)
     first = density[:, :-1] - density[:, 1:]
     second = mass + finite[:, :-1] * density[:, :-1] - finite[:, 1:] * density[:, 1:]
     return mass, first, second

@@ -74,7 +74,8 @@ class QuantileSeries:
             finer, settled_finer = self.fine.evaluate(self.fine_series, self.fine_converged, z[self.rest])
             values[self.rest] = np.where(settled[self.rest], values[self.rest], finer)
             settled[self.rest] |= settled_finer
-        values = self.loc[:, np.newaxis] + self.scale[:, np.newaxis] * values
+        with np.errstate(over="ignore"):  # what is too large is infinite
+            values = self.loc[:, np.newaxis] + self.scale[:, np.newaxis] * values
         rows, columns = np.nonzero(~settled)
         if len(rows):
             values[rows, columns] = self.dist[rows]._from_z(z[rows, columns, np.newaxis])[:, 0]
@@ -86,7 +87,8 @@ class _Panels:
 
     def __init__(self, edges: FloatArray, scores: FloatArray) -> None:
         low, high = np.clip([scores.min(), scores.max()], edges[0], edges[-1])
-        first = max(int(np.searchsorted(edges, low, side="right")) - 1, 0)
+        # the last panel, if all scores lie beyond it: some panel there must be
+        first = min(max(int(np.searchsorted(edges, low, side="right")) - 1, 0), len(edges) - 2)
         # a score on an edge belongs to the panel above it, whether or not other rows have scores there
         last = max(int(np.searchsorted(edges, high, side="right")), first + 1)
         self.edges = edges[first : min(last, len(edges) - 1) + 1]

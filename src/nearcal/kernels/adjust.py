@@ -1,4 +1,4 @@
-"""Local-linear adjustment: scores of neighbours regressed on where they are, and moved to where the row is.
+"""The local-linear correction: scores of neighbours regressed on where they are, and moved to where the row is.
 
 Neighbours are taken in blocks stored dimension by dimension, so that every inner loop runs over neighbours and is
 vectorised; the last block is filled up with points of weight zero.

@@ -20,6 +20,7 @@ from nearcal.kernels.select import (
     keep_below,
     keep_smallest,
     make_scratch,
+    write_nowhere,
     write_row,
 )
 from nearcal.kernels.tree import find_home
@@ -138,16 +139,23 @@ def list_leaves(tree, queries, r, bound, near):
 
 
 @inner
+def _find_shell(square, scale):
+    """Return the shell of a squared distance, which is not negative; the last for what is beyond, or no number."""
+    place = square * scale
+    return np.int64(place) if place < SHELLS else np.int64(SHELLS - 1)
+
+
+@inner
 def _sort_by_shell(near, size, bound):
     """Order the listed leaves by shells of equal width in squared distance (a counting sort)."""
     scale = SHELLS / bound if 1e-290 < bound < np.inf else 0.0
     near.ends[:] = 0
     for i in range(size):
-        near.ends[min(int(near.squares[i] * scale), SHELLS - 1)] += 1
+        near.ends[_find_shell(near.squares[i], scale)] += 1
     for s in range(1, SHELLS):
         near.ends[s] += near.ends[s - 1]
     for i in range(size):
-        s = min(int(near.squares[i] * scale), SHELLS - 1)
+        s = _find_shell(near.squares[i], scale)
         near.ends[s] -= 1
         near.order[near.ends[s]] = i
 
@@ -167,6 +175,9 @@ def query_boxes(tree, queries, k, eps, n_home, candidates, near, order, out):
         for leaf in range(first, last):
             measure_leaf(tree.leaves, leaf, queries, r, dist2)
             count = append_below(dist2, np.inf, tree.ids, leaf * LEAF, values, ids, count)
+        if count < k:  # there are k points at home, and none is a number away from a query that is none
+            write_nowhere(k, out, order[r])
+            continue
         bound = bound_smallest(values, count, k, scratch)
         count = keep_below(values, ids, count, bound)
         size = list_leaves(tree, queries, r, bound * shrink, near)

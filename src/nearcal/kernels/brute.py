@@ -11,7 +11,7 @@ import numpy as np
 from nearcal.kernels.boxes import Near, list_leaves, make_near
 from nearcal.kernels.compile import inlined, inner, kernel, once
 from nearcal.kernels.filter import BLOCK, Blocks, cut_score, guess_bounds, list_hits, mark_block, shrink_queries
-from nearcal.kernels.select import Scratch, keep_smallest, make_scratch, write_row
+from nearcal.kernels.select import Scratch, keep_smallest, make_scratch, write_nowhere, write_row
 from nearcal.kernels.vector import ROWS, sum_squares
 
 MOST_ROWS = 256  # rows that share each block while it is in cache
@@ -134,7 +134,9 @@ def _answer_rows(blocks, queries, start, stop, k, eps, guesses, rank, batch, ord
     _filter_batch(blocks, queries, start, stop, k, batch)
     for row in range(stop - start):
         out.radius[order[start + row]] = -1.0
-        if batch.counts[row] >= k:
+        if batch.norms[row] != batch.norms[row]:
+            write_nowhere(k, out, order[start + row])
+        elif batch.counts[row] >= k:
             values, ids = batch.values[row], batch.ids[row]
             square = keep_smallest(values, ids, batch.counts[row], k, batch.scratch)
             if square <= batch.bounds[row]:

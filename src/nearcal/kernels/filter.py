@@ -60,7 +60,9 @@ def shrink_rows(rows, start, stop, centre, scale, rounded, steps, norms):
             norms[r] += ((rows[start + r, j] - centre[j]) * scale) ** 2
         steps[r] = max(np.sqrt(norms[r]) / STEPS, 1e-37)  # a normal float32
         for j in range(rows.shape[1]):
-            rounded[r, j] = np.int16(np.rint((rows[start + r, j] - centre[j]) * scale / steps[r]))
+            place = np.rint((rows[start + r, j] - centre[j]) * scale / steps[r])
+            # no entry exceeds the norm; of rows with an infinite norm, or none, nothing is asked
+            rounded[r, j] = np.int16(place) if abs(place) <= 32767.0 else np.int16(0)
 
 
 @inner
@@ -69,7 +71,7 @@ def shrink_queries(blocks, queries, start, stop, rounded, steps, norms):
     shrink_rows(queries, start, stop, blocks.centre, blocks.scale, rounded, steps, norms)
     for r in range(stop - start):
         norms[r] *= 1.0 - round_off(queries.shape[1])
-        if not norms[r] < 2.0**40:  # a million times farther than any point: no precision left, let everything pass
+        if norms[r] >= 2.0**40:  # a million times farther than any point: no precision left, let everything pass
             norms[r], steps[r] = -np.inf, 0.0
 
 

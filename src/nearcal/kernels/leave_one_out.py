@@ -74,6 +74,9 @@ def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
                 keys[:count], labels[:count] = near[:count], ids[:count]
                 bound = keep_smallest(keys, labels, count, sizes[size], scratch)
                 count = _narrow(near, ids, sample, count, bound, _last_label(keys, labels, sizes[size], bound))
+            if count == 0:  # distances that are no numbers: nobody is nearest
+                crps[row, size:] = np.nan
+                break
             radius = 0.0
             for i in range(count):
                 radius = max(radius, near[i])
@@ -112,7 +115,7 @@ def _narrow(near, ids, sample, count, bound, last):
 def _weighted_crps(values, weights, total, y):
     """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step."""
     i = 0
-    while not weights[i] > 0.0:
+    while i < len(weights) - 1 and not weights[i] > 0.0:  # one has a weight: their sum is positive
         i += 1
     last = values[i]
     below = weights[i]

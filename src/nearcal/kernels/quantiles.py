@@ -26,14 +26,14 @@ def weighted_quantiles(indptr, indices, weights, keys, which, levels):
     result = np.zeros((rows, q), dtype=keys.dtype)
     chosen = np.empty(q, dtype=np.int64)
     longest = find_longest(indptr)
-    own_keys, bins = np.empty(longest, dtype=keys.dtype), np.empty(longest, dtype=np.int32)
+    own_keys, bins = np.empty(longest, dtype=keys.dtype), np.empty(longest, dtype=np.uint8)
     slot_key, slot_weight = np.empty(longest, dtype=keys.dtype), np.empty(longest)
-    below, counts = np.empty(_BINS + 1), np.empty(_BINS, dtype=np.int64)
-    slots = np.empty((_BINS, 2), dtype=np.int64)
+    below, counts = np.empty(_BINS + 1), np.empty(_BINS, dtype=np.int32)
+    slots = np.empty((_BINS, 2), dtype=np.int32)
     prepared = -1
     for row in range(rows):
         group = which[row]
-        if group < 0:
+        if group < 0 or indptr[group] == indptr[group + 1]:
             continue
         start, stop = indptr[group], indptr[group + 1]
         if group != prepared:
@@ -42,11 +42,13 @@ def weighted_quantiles(indptr, indices, weights, keys, which, levels):
             _fill_histogram(own_keys[: stop - start], weights[start:stop], bins, below, counts)
             prepared = group
         for j in range(q):
-            chosen[j] = _find_bin(below, levels[row, j])
+            chosen[j] = _find_bin(below, counts, levels[row, j])
         _assign_slots(chosen, counts, slots)
         _collect(own_keys[: stop - start], weights[start:stop], bins, slots, slot_key, slot_weight)
         for j in range(q):
             first, last = slots[chosen[j], 0], slots[chosen[j], 1]
+            if first == last:  # no neighbour has a weight
+                continue
             _sort(slot_key[first:last], slot_weight[first:last])
             result[row, j] = _pick(slot_key[first:last], slot_weight[first:last], below[chosen[j]], levels[row, j])
     return result
@@ -54,7 +56,10 @@ def weighted_quantiles(indptr, indices, weights, keys, which, levels):
 
 @once
 def _fill_histogram(keys, weights, bins, below, counts):
-    """Put keys into bins of equal width, and cumulate the weight of bins: ``below[b]`` is that of the bins before b."""
+    """Put keys into bins of equal width; count those with a weight in each, and cumulate the weight of the bins before.
+
+    The count tells which bins hold something: a weight far below the sum before it adds nothing to that.
+    """
     lowest, highest = keys[0], keys[0]
     for i in range(len(keys)):
         lowest, highest = min(lowest, keys[i]), max(highest, keys[i])
@@ -63,27 +68,27 @@ def _fill_histogram(keys, weights, bins, below, counts):
     counts[:] = 0
     for i in range(len(keys)):
         place = (keys[i] - lowest) * scale
-        b = 0  # also of what is no number: nothing unchecked becomes an index
-        if place >= 1.0:
-            b = min(np.int64(min(place, _BINS - 1.0)), _BINS - 1)
-        bins[i] = b
+        # what is no number goes to bin 0: nothing unchecked becomes an index
+        bins[i] = np.int32(min(place, _BINS - 1.0)) if place >= 1.0 else np.int32(0)
+    for i in range(len(keys)):
+        b = bins[i]
         below[b + 1] += weights[i]
-        counts[b] += 1
+        counts[b] += weights[i] > 0.0
     for b in range(_BINS):
         below[b + 1] += below[b]
 
 
 @inner
-def _find_bin(below, level):
+def _find_bin(below, counts, level):
     """Return the bin that holds a level: one of positive weight."""
     if level >= 1.0:
         chosen = _BINS - 1
-        while chosen > 0 and below[chosen + 1] <= below[chosen]:
+        while chosen > 0 and counts[chosen] == 0:
             chosen -= 1
     else:
         target = min(level, below[_BINS]) - LEVEL_TOLERANCE
         chosen = _last_not_above(below, target)
-        while chosen < _BINS - 1 and (below[chosen + 1] < target or below[chosen + 1] <= below[chosen]):
+        while chosen < _BINS - 1 and (below[chosen + 1] < target or counts[chosen] == 0):
             chosen += 1
     return chosen
 

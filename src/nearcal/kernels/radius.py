@@ -26,8 +26,11 @@ def _cap(radius):
 
 
 @kernel
-def within_boxes(tree, queries, radius, near):
-    """Row pointers, indices and distances of the points within the radius of each query."""
+def within_boxes(tree, queries, radius, most, near):
+    """Row pointers, indices and distances of the points within the radius of each of the first queries.
+
+    These have at most ``most`` points together, or there is one of them.
+    """
     dist2 = near.points
     indptr, count = np.zeros(len(queries) + 1, np.int64), np.int64(0)
     indices, distances = np.empty(4 * LEAF, np.int32), np.empty(4 * LEAF)
@@ -41,13 +44,17 @@ def within_boxes(tree, queries, radius, near):
             if count + LEAF > len(indices):
                 indices, distances = _grow(indices), _grow(distances)
             count = append_below(dist2, radius, tree.ids, leaf * LEAF, distances, indices, count)
+        if count > most and r > 0:
+            count = indptr[r]
+            indptr = indptr[: r + 1].copy()
+            break
         indptr[r + 1] = count
     return indptr, indices[:count].copy(), distances[:count].copy()
 
 
 @inner
-def _collect_pairs(blocks, queries, radius, batch):
-    """Row, index and distance of every pair within the radius, block by block."""
+def _collect_pairs(blocks, queries, radius, most, batch):
+    """Row, index and distance of every pair within the radius, block by block; of more than ``most``, where seen."""
     n_rows, zero = len(queries), np.int64(0)
     shrink_queries(blocks, queries, zero, n_rows, batch.rounded, batch.steps, batch.norms)
     for row in range(n_rows):
@@ -57,6 +64,8 @@ def _collect_pairs(blocks, queries, radius, batch):
     squares, ids = np.empty((1, BLOCK + 3)), np.empty((1, BLOCK), np.int32)
     rows, indices, distances, count = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32), np.empty(BLOCK), 0
     for b in range(len(batch.reached)):
+        if count > most and n_rows > 1:
+            break
         marked = -1
         for row in range(n_rows):
             if not batch.reached[b, row]:
@@ -75,9 +84,12 @@ def _collect_pairs(blocks, queries, radius, batch):
 
 
 @kernel
-def within_blocks(blocks, queries, radius, batch):
-    """Row pointers, indices and distances of the points within the radius of each query, for one batch of them."""
-    rows, indices, distances = _collect_pairs(blocks, queries, radius, batch)
+def within_blocks(blocks, queries, radius, most, batch):
+    """Row pointers, indices and distances of the points within the radius of each query, for one batch of them.
+
+    First whether these are at most ``most``: if they are more, and of several queries, not all are there.
+    """
+    rows, indices, distances = _collect_pairs(blocks, queries, radius, most, batch)
     indptr = np.zeros(len(queries) + 1, np.int64)
     for row in rows:
         indptr[row + 1] += 1
@@ -89,4 +101,4 @@ def within_blocks(blocks, queries, radius, batch):
         j = place[rows[i]]
         sorted_indices[j], sorted_distances[j] = indices[i], distances[i]
         place[rows[i]] += 1
-    return indptr, sorted_indices, sorted_distances
+    return len(rows) <= most, indptr, sorted_indices, sorted_distances

@@ -58,11 +58,11 @@ def _scale_bins(keys, start, stop):
 def _find_bin(keys, start, stop, rank, low, shift, bins):
     """Bin that holds the key of this rank (from 0) among keys[start:stop]."""
     bins[:] = 0
-    for i in range(start, stop):
+    for i in range(start, stop):  # keys end at high, and (high - low) >> shift < BINS: see ``_scale_bins``
         bins[max(keys[i] - low, 0) >> shift] += 1
     b = 0
     below = bins[0]
-    while below <= rank:
+    while below <= rank and b < BINS - 1:
         b += 1
         below += bins[b]
     return b
@@ -198,6 +198,15 @@ def keep_smallest(values, ids, count, k, scratch):
     for i in range(start, k):
         kth = max(kth, values[i])
     return kth
+
+
+@inner
+def write_nowhere(k, out, r):
+    """Write row r of a query that is no number, and so at no distance from anything: k points, at distances NaN."""
+    for i in range(k):
+        out.indices[r, i] = i
+        out.distances[r, i] = np.nan
+    out.radius[r] = np.nan
 
 
 @inner

@@ -55,7 +55,7 @@ def _best_split(columns, targets, rows, draws, least):
             total[t] += targets[i, t]
     best, best_column, best_threshold = 0.0, -1, 0.0
     for j in range(len(draws)):
-        column = np.int64(draws[j, 0] * len(columns))
+        column = min(np.int64(draws[j, 0] * len(columns)), len(columns) - 1)  # whatever the product rounds to
         values = columns[column]
         low, high = np.inf, -np.inf
         for i in rows:

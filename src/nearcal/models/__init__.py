@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from nearcal._optional import import_extra
 from nearcal.models import adapters
 from nearcal.models.adapters import ModelAdapter, adapt
-from nearcal.models.calibrate import calibrate
 from nearcal.models.calibrated_model import AnyRecalibrator, CalibratedModel, Recalibration, layer_parts
+from nearcal.models.calibration import calibrate
 
 if TYPE_CHECKING:
     from nearcal.models.estimator import RecalibratedRegressor

@@ -7,9 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import anything, having, instance, mapping_of, optional, savable, text
+from nearcal._errors import InvalidInputError
+from nearcal._saved import anything, having, instance, mapping_of, optional, savable, text, tuple_of
 from nearcal.distributions import Distribution
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
+from nearcal.models.fingerprint import Fingerprint
 from nearcal.recalibration import Recalibrated, Reliability
 from nearcal.tuning import Tuning
 
@@ -34,6 +36,8 @@ class AnyRecalibrator(Protocol):
     layer=optional(text),
     reason=text,
     tuning=optional(instance(Tuning)),
+    columns=tuple_of(text),
+    fingerprint=optional(instance(Fingerprint)),
 )
 @dataclass(frozen=True, repr=False)
 class CalibratedModel:
@@ -52,6 +56,11 @@ class CalibratedModel:
         Why these settings were taken.
     tuning : Tuning or None
         All candidates with their scores; None where nothing was left to choose.
+    columns : tuple of str
+        The names of the columns of the calibration inputs, where they were a data frame. Frames of new inputs are
+        brought into their order; one without some of them is refused.
+    fingerprint : Fingerprint or None
+        By what :meth:`Recalibration.attach` knows the model again.
     """
 
     model: ModelAdapter
@@ -59,6 +68,8 @@ class CalibratedModel:
     layer: str | None
     reason: str
     tuning: Tuning | None = None
+    columns: tuple[str, ...] = ()
+    fingerprint: Fingerprint | None = None
 
     def predict(self, X: Any) -> Recalibrated:
         """Return the recalibrated predictive distributions of n inputs.
@@ -72,19 +83,17 @@ class CalibratedModel:
         -------
         Recalibrated
         """
-        if self.layer is None:
-            return self.recalibrator.recalibrate(self.base(X), None)
-        dist, spaces = run_layers(self.model, X, [self.layer])
-        return self.recalibrator.recalibrate(dist, spaces[self.layer])
+        return self.recalibrator.recalibrate(*run_layer(self.model, align(X, self.columns), self.layer))
 
     def base(self, X: Any) -> Distribution:
         """Return the model's own predictive distributions, before recalibration."""
-        return self.model.distribution(X)
+        return self.model.distribution(align(X, self.columns))
 
     def represent(self, X: Any) -> FloatArray | None:
         """Return where inputs lie in the space of the layer, shape (n, d); None where no layer is used."""
         if self.layer is None:
             return None
+        X = align(X, self.columns)
         return _side_by_side([self.model.represent(X, part) for part in layer_parts(self.model, self.layer)])
 
     def reliability(self, X: Any, false_alarm: float = 0.01) -> Reliability:
@@ -108,8 +117,16 @@ class CalibratedModel:
     @property
     def recalibration(self) -> "Recalibration":
         """All but the model: what :func:`nearcal.save` keeps."""
-        learnt = self.model.learnt()
-        return Recalibration(self.recalibrator, self.layer, self.reason, self.tuning, learnt, repr(self.model))
+        return Recalibration(
+            self.recalibrator,
+            self.layer,
+            self.reason,
+            self.tuning,
+            self.model.learnt(),
+            repr(self.model),
+            self.columns,
+            self.fingerprint,
+        )
 
     def _to_artefact(self) -> "CalibratedModel | Recalibration":
         # a model of columns is names and numbers; any other is saved by its own framework
@@ -126,6 +143,8 @@ class CalibratedModel:
     tuning=optional(instance(Tuning)),
     learnt=mapping_of(anything),
     model=text,
+    columns=tuple_of(text),
+    fingerprint=optional(instance(Fingerprint)),
 )
 @dataclass(frozen=True, repr=False)
 class Recalibration:
@@ -133,7 +152,7 @@ class Recalibration:
 
     Attributes
     ----------
-    recalibrator, layer, reason, tuning
+    recalibrator, layer, reason, tuning, columns, fingerprint
         As in :class:`CalibratedModel`.
     learnt : dict
         What the model as nearcal sees it took from the calibration set, such as the standard deviation of a point
@@ -148,8 +167,10 @@ class Recalibration:
     tuning: Tuning | None
     learnt: Mapping[str, Any]
     model: str
+    columns: tuple[str, ...] = ()
+    fingerprint: Fingerprint | None = None
 
-    def attach(self, model: Any, **adapter_options: Any) -> CalibratedModel:
+    def attach(self, model: Any, *, check: bool = True, **adapter_options: Any) -> CalibratedModel:
         """Return the calibrated model, joined again from the model and this.
 
         Parameters
@@ -157,6 +178,12 @@ class Recalibration:
         model : ModelAdapter, or a model that nearcal can adapt
             The model that was calibrated, as its own framework loads it: predictions are then the same to the last
             bit. Another model, even one retrained, makes other errors and asks for a new calibration.
+        check : bool
+            Whether to refuse a model that is not the one that was calibrated. It is known by what it makes of a few
+            inputs that were kept (the ``probes`` of :func:`nearcal.calibrate`): quantiles must agree to a thousandth of
+            the distance between the 0.1 and the 0.9 quantile, and positions to a thousandth of the range of their
+            column, beside some hundred roundings in single precision: so the same model passes on another machine.
+            Without such inputs its class and its layers must be the same.
         **adapter_options
             Those given to :func:`nearcal.calibrate`, such as the head of a network.
 
@@ -175,8 +202,20 @@ class Recalibration:
         >>> (joined.predict(X[:5]).std() == calibrated.predict(X[:5]).std()).all()
         np.True_
         """
-        adapter = adapt(model, **adapter_options).with_learnt(self.learnt)
-        return CalibratedModel(adapter, self.recalibrator, self.layer, self.reason, self.tuning)
+        fresh = adapt(model, **adapter_options)
+        try:
+            adapter = fresh.with_learnt(self.learnt)
+        except (LookupError, TypeError) as error:
+            raise InvalidInputError(
+                f"model must be the one that was calibrated, {self.model}, got {fresh!r}, which has no use for what "
+                f"that one learnt from the calibration set, {', '.join(self.learnt)}; give that model, or calibrate "
+                "this one anew"
+            ) from error
+        if check and self.fingerprint is not None:
+            self.fingerprint.require(fresh, lambda X: run_layer(adapter, X, self.layer))
+        return CalibratedModel(
+            adapter, self.recalibrator, self.layer, self.reason, self.tuning, self.columns, self.fingerprint
+        )
 
     def __repr__(self) -> str:
         return f"Recalibration for {self.model}\n{_description(self)}"
@@ -188,6 +227,14 @@ def _description(calibrated: CalibratedModel | Recalibration) -> str:
 
 
 # ---- names of spaces: a layer of the model, or several joined to one, as in "input + output" ------------------------
+
+
+def run_layer(adapter: ModelAdapter, X: Any, name: str | None) -> tuple[Distribution, FloatArray | None]:
+    """Return the distributions of inputs and their positions in one space; None where there is none."""
+    if name is None:
+        return adapter.distribution(X), None
+    dist, spaces = run_layers(adapter, X, [name])
+    return dist, spaces[name]
 
 
 def run_layers(adapter: ModelAdapter, X: Any, names: Sequence[str]) -> tuple[Distribution, dict[str, FloatArray]]:
@@ -209,3 +256,29 @@ def join_layers(spaces: Mapping[str, FloatArray], parts: Sequence[str]) -> dict[
 
 def _side_by_side(positions: Sequence[FloatArray]) -> FloatArray:
     return positions[0] if len(positions) == 1 else np.hstack(positions)
+
+
+# ---- names of columns: a frame in another order is the same frame ---------------------------------------------------
+
+
+def column_names(X: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a data frame, of pandas or polars; none of what is no frame."""
+    names = getattr(X, "columns", None)
+    if names is None or isinstance(X, Mapping) or not hasattr(X, "__getitem__"):
+        return ()
+    names = tuple(names)
+    return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else ()
+
+
+def align(X: Any, columns: tuple[str, ...]) -> Any:
+    """Return a frame with the columns of the calibration inputs in their order; what is no frame, as it is."""
+    if not columns or getattr(X, "columns", None) is None or column_names(X) == columns:
+        return X
+    names = list(X.columns)
+    missing = [name for name in columns if names.count(name) != 1]
+    if missing:
+        raise InvalidInputError(
+            f"X must have the columns of the calibration inputs, each once, {', '.join(columns)}, got "
+            f"{', '.join(map(str, names))}: rename or add {', '.join(missing)}"
+        )
+    return X[list(columns)]

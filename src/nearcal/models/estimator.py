@@ -19,8 +19,9 @@ from nearcal.models.adapters import ModelAdapter, adapt
 from nearcal.models.adapters.batches import join
 from nearcal.models.adapters.heads import HeadLike, Response
 from nearcal.models.adapters.regressors import RegressorModel
-from nearcal.models.calibrate import calibrate
+from nearcal.models.adapters.targets import Target, refuse_several_responses
 from nearcal.models.calibrated_model import AnyRecalibrator, CalibratedModel
+from nearcal.models.calibration import calibrate
 from nearcal.recalibration import Workers
 
 Calibration = Literal["cross", "split", "prefit"]
@@ -49,9 +50,9 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Number of folds, shuffled, or how to make them, for "cross"; each row must be left out once.
     random_state : int, RandomState or None
         Shuffles the split and the folds. The estimator has its own.
-    layer, recalibrator, tuning, workers
+    layer, recalibrator, tuning, workers, probes
         As in :func:`nearcal.calibrate`.
-    head, levels, response
+    head, levels, response, output
         How predictions become distributions; see the adapter of the estimator, such as
         :class:`nearcal.models.adapters.SklearnModel`.
 
@@ -76,6 +77,10 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     An estimator that takes gaps (NaN) is not asked to for a space: rows with gaps can be predicted if the calibration
     set has some too, or if ``layer="output"``.
+
+    :func:`nearcal.save` keeps what is nearcal's, without the estimator: ``nc.load(path).attach(regressor.estimator_)``
+    is the :class:`nearcal.CalibratedModel` whose ``predict`` is this regressor's ``predict_dist``, to the last bit. To
+    keep the whole, pickle it as any estimator.
 
     ``clone`` forgets that an estimator was fitted; wrap it in ``sklearn.frozen.FrozenEstimator`` for "prefit" inside
     of ``GridSearchCV`` or ``cross_val_score``.
@@ -109,7 +114,9 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         head: HeadLike = "auto",
         levels: Any = None,
         response: Response = "identity",
+        output: Target = None,
         workers: Workers | None = None,
+        probes: int = 8,
     ) -> None:
         self.estimator = estimator
         self.calibration = calibration
@@ -122,7 +129,9 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.head = head
         self.levels = levels
         self.response = response
+        self.output = output
         self.workers = workers
+        self.probes = probes
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator and recalibrate it.
@@ -155,6 +164,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             recalibrator=self.recalibrator,
             tuning=self.tuning,
             workers=self.workers,
+            probes=self.probes,
         )
         return self
 
@@ -174,6 +184,11 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         """Return the recalibrated predictive distributions."""
         check_is_fitted(self, "calibrated_")
         return self.calibrated_.predict(X)
+
+    def _to_artefact(self) -> Any:
+        # what was learnt from the errors of the estimator, which is pickled on its own
+        check_is_fitted(self, "calibrated_")
+        return self.calibrated_.recalibration
 
     @property
     def n_features_in_(self) -> int:
@@ -222,7 +237,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         return self._adapted(self.estimator_)
 
     def _adapted(self, fitted: Any) -> Any:
-        return adapt(fitted, head=self.head, levels=self.levels, response=self.response)
+        return adapt(fitted, head=self.head, levels=self.levels, response=self.response, output=self.output)
 
     def _estimator(self) -> Any:
         return LinearRegression() if self.estimator is None else self.estimator
@@ -235,6 +250,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     def _check_data(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         if y is None:
             raise InvalidInputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        refuse_several_responses(y, "y")
         y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
         (X,) = indexable(X)
         check_consistent_length(X, y)
@@ -276,6 +292,18 @@ class CrossFittedModel(ModelAdapter):
         """Return the spaces in which new rows can be compared with rows of the training set."""
         known = () if _transforms_by_responses(self._model.model) else ("transformed",)
         return tuple(layer for layer in self._model.layers() if layer in {"input", *known, "output"})
+
+    def learnt(self) -> dict[str, Any]:
+        """Return what the model of all rows has learnt from those predicted out of fold."""
+        return self._model.learnt()
+
+    def identity(self) -> tuple[str, tuple[str, ...]]:
+        """Return the class and the layers of the model that predicts new rows."""
+        return self._model.identity()
+
+    def plain_inputs(self, X_cal: Any) -> Any:
+        """Return the inputs without their mark."""
+        return X_cal.X if isinstance(X_cal, CalibrationRows) else X_cal
 
     def distribution(self, X: Any) -> Distribution:
         """Return the predictive distributions of n inputs."""

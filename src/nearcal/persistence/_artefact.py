@@ -161,6 +161,8 @@ def read(path: str | os.PathLike[str], *, verify: bool = True, mmap: bool = True
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # intact by its checksum, yet not what save writes: made by something else, or by a version with other classes
         raise ArtefactError(f"{place} does not hold what nearcal can load: {error}") from error
+    if not is_savable(content):
+        raise ArtefactError(f"{place} does not hold what nearcal can load: its content is a {type(content).__name__}")
     return Artefact(content, getattr(content, "tuning", None) if tuning is None else tuning, version)
 
 

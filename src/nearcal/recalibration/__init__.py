@@ -20,10 +20,11 @@ from nearcal.recalibration.for_all_rows import (
 )
 from nearcal.recalibration.local import LocalRecalibrator
 from nearcal.recalibration.neighborhoods import SMOOTHINGS, THINS, Radius, Smoothing
+from nearcal.recalibration.progress import Progress
 from nearcal.recalibration.reliability import Reliability
 from nearcal.recalibration.result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
-from nearcal.recalibration.workers import Progress, Workers
+from nearcal.recalibration.workers import Workers
 
 __all__ = [
     "CONTINUOUS_RULES",

@@ -16,7 +16,7 @@ _TAIL_EDGES = np.array([0.0, 1.0, 2.0, 4.0, 9.0, 20.0, 38.0])  # beyond the oute
 
 
 def few_nodes(line: Interpolated) -> tuple[FloatArray, FloatArray]:
-    """Return nodes z and weights, each (1, q), with E g(Z) = Σ weight · g(node), for a curve of one row."""
+    """Return increasing nodes z and weights, (1, q), with E g(Z) = Σ weight · g(node), for a curve of one row."""
     scores = line.scores[0]
 
     def before(after: FloatArray) -> FloatArray:
@@ -41,7 +41,8 @@ def few_nodes(line: Interpolated) -> tuple[FloatArray, FloatArray]:
     weights = _interpolatory_weights(t, mass, starts=np.searchsorted(panel, np.arange(len(half))))
     inner = (center[:, np.newaxis] + half[:, np.newaxis] * chebpts1(_DEGREE)).ravel(), weights.ravel()
     nodes, masses = (np.concatenate(parts) for parts in zip(tail(-1.0), inner, tail(1.0), strict=True))
-    return nodes[np.newaxis], masses[np.newaxis]
+    order = np.argsort(nodes, kind="stable")
+    return nodes[np.newaxis, order], masses[np.newaxis, order]
 
 
 def _interpolatory_weights(t: FloatArray, mass: FloatArray, starts: IntArray) -> FloatArray:

@@ -10,16 +10,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import ndtri
 
-from nearcal._arrays import FloatArray, as_response, check_count
+from nearcal._arrays import FloatArray, as_generator, as_response, check_count
 from nearcal._errors import InvalidInputError
 from nearcal._optional import import_extra
 from nearcal.distributions import Distribution, Normal, Seed, require_distribution
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration._quantile_net_training import Standardiser
 from nearcal.recalibration.base import Recalibrator
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.result import Recalibrated
-from nearcal.recalibration.score_laws import Curve
 from nearcal.recalibration.scores_of_rows import CurveOfEachRow
+from nearcal.recalibration.ties import warn_of_ties
 
 _BASE_SCORES = np.linspace(-8.0, 8.0, 321)  # where the recalibrated distribution function is evaluated
 _LEVEL_SCORES = np.linspace(-3.0, 3.0, 61)  # where its quantiles are read
@@ -100,7 +101,8 @@ class GPBetaRecalibrator(Recalibrator):
                 f"y_cal must hold at least {least} responses that are not all equal, got {len(y)} with range "
                 f"{np.ptp(y):g}; use more calibration points or fewer inducing points"
             )
-        seed = int(np.random.default_rng(self.rng).integers(2**31))
+        warn_of_ties(y)
+        seed = int(as_generator(self.rng).integers(2**31))
         response_map = Standardiser.learn(y)
         with _quiet_and_seeded(seed):  # the import too: it changes the warning filters
             gp_beta = import_extra("netcal.regression", "netcal", "GPBetaRecalibrator").GPBeta

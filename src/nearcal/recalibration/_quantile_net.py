@@ -4,17 +4,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, as_response, as_space, check_count, check_number
+from nearcal._arrays import FloatArray, as_generator, as_response, as_space, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._optional import import_extra
-from nearcal._saved import count, float_array, instance, savable
+from nearcal._saved import count, flag, float_array, instance, require, savable
 from nearcal.distributions import Distribution, Seed, require_distribution
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration._quantile_net_training import QuantileNetwork, Schedule, Standardiser, train
 from nearcal.recalibration.base import Recalibrator
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.result import Recalibrated
-from nearcal.recalibration.score_laws import Curve
 from nearcal.recalibration.scores_of_rows import CurveOfEachRow
+from nearcal.recalibration.ties import warn_of_ties
 
 _LEVEL_SCORES = np.linspace(-3.0, 3.0, 61)  # where the learnt quantile function is read
 _LARGEST_SCORE = 38.0  # Φ(-38) is the last probability above zero
@@ -128,6 +129,7 @@ class QuantileNetRecalibrator(Recalibrator):
             Where they are; used with ``use_space`` only.
         """
         self._check_options()
+        rng = as_generator(self.rng)
         torch = import_extra("torch", "torch", "QuantileNetRecalibrator.fit")
         features = self._features(require_distribution(dist_cal, "dist_cal"), space_cal, "cal")
         y = as_response(y_cal, len(dist_cal), "y_cal")
@@ -136,10 +138,10 @@ class QuantileNetRecalibrator(Recalibrator):
                 f"y_cal must hold at least {_LEAST_POINTS} responses that are not all equal, got {len(y)} with range "
                 f"{np.ptp(y):g}; use more calibration points"
             )
+        warn_of_ties(y)
         features_map, response_map = Standardiser.learn(features), Standardiser.learn(y[:, np.newaxis])
         schedule = Schedule(self.epochs, self.patience, self.batch_size, float(self.learning_rate))
         inputs, target = features_map(features), response_map(y[:, np.newaxis])
-        rng = np.random.default_rng(self.rng)
         # training may be interrupted: nothing is set before it ends
         self.network_, self.losses_ = train(torch, inputs, target, self.hidden, schedule, rng)
         self.features_map_, self.response_map_ = features_map, response_map
@@ -182,6 +184,25 @@ class QuantileNetRecalibrator(Recalibrator):
                 f"got {features.shape[1] - 1 - self.n_quantiles}"
             )
         return features
+
+    def _check_learnt(self) -> None:
+        count()("n_quantiles", self.n_quantiles)
+        flag("use_space", self.use_space)
+        known = len(self.features_map_.center)
+        of_space = known - 1 - self.n_quantiles
+        require(
+            of_space >= 1 if self.use_space else of_space == 0,
+            f"n_quantiles and use_space must fit the {known} features of features_map_, "
+            f"got {self.n_quantiles} and {self.use_space}",
+        )
+        require(
+            self.network_.n_features == known,
+            f"network_ must take the {known} features of features_map_, got {self.network_.n_features}",
+        )
+        require(
+            len(self.response_map_.center) == 1,
+            f"response_map_ must have one column, got {len(self.response_map_.center)}",
+        )
 
     def _check_options(self) -> None:
         for name in ("n_quantiles", "hidden", "epochs", "patience", "batch_size"):

@@ -4,7 +4,7 @@ Forward pass and check loss are written with operators that numpy and torch shar
 All random numbers come from one numpy generator, so that torch's global random state is neither used nor changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -13,25 +13,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import float_array, savable
+from nearcal._saved import array, check_fields, declared_checks, float_array, require, savable, saved_array
 
 _VALIDATION_LEVELS = np.linspace(0.05, 0.95, 19)
 _VALIDATION_SHARE = 0.2
 
 
-@savable(
-    input_to_first=float_array(2),
-    first_bias=float_array(1),
-    first_slope=float_array(1),
-    input_to_second=float_array(2),
-    first_to_second=float_array(2),
-    second_bias=float_array(1),
-    second_slope=float_array(1),
-    input_to_output=float_array(2),
-    first_to_output=float_array(2),
-    second_to_output=float_array(2),
-    output_bias=float_array(1),
-)
+@savable
 class QuantileNetwork(NamedTuple):
     """Weights of q(score, features): two hidden layers, each fed with the inputs and all earlier layers.
 
@@ -39,17 +27,33 @@ class QuantileNetwork(NamedTuple):
     are numpy arrays, or torch tensors while training.
     """
 
-    input_to_first: Any  # (d, h)
-    first_bias: Any  # (h,)
-    first_slope: Any  # (h,), of PReLU below zero
-    input_to_second: Any  # (d, h)
-    first_to_second: Any  # (h, h)
-    second_bias: Any  # (h,)
-    second_slope: Any  # (h,)
-    input_to_output: Any  # (d, 1)
-    first_to_output: Any  # (h, 1)
-    second_to_output: Any  # (h, 1)
-    output_bias: Any  # (1,)
+    input_to_first: Any
+    first_bias: Any
+    first_slope: Any  # of PReLU below zero
+    input_to_second: Any
+    first_to_second: Any
+    second_bias: Any
+    second_slope: Any
+    input_to_output: Any
+    first_to_output: Any
+    second_to_output: Any
+    output_bias: Any
+
+    @classmethod
+    def shapes(cls, d: int, h: int) -> "QuantileNetwork":
+        """Return the shapes of all weights."""
+        return cls((d, h), (h,), (h,), (d, h), (h, h), (h,), (h,), (d, 1), (h, 1), (h, 1), (1,))
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> "QuantileNetwork":
+        d, h = saved_array(saved, "input_to_first", np.float64, (None, None)).shape
+        checks = {name: array(np.float64, shape) for name, shape in cls.shapes(d, h)._asdict().items()}
+        return cls(**check_fields(saved, checks))
+
+    @property
+    def n_features(self) -> int:
+        """The number of features f."""
+        return len(self.input_to_first) - 1
 
     def __call__(self, features: Any, score: Any) -> Any:
         """Return quantiles (…, n, 1) of features (n, f) at normal scores (…, n, 1), or (…, 1, 1) alike for all rows."""
@@ -63,6 +67,9 @@ class QuantileNetwork(NamedTuple):
     def _enter(weights: Any, features: Any, score: Any) -> Any:
         """Return [features, score] @ weights without building the joint array."""
         return features @ weights[:-1] + score * weights[-1:]
+
+
+_FARTHEST = 1e9  # standard deviations
 
 
 class Schedule(NamedTuple):
@@ -83,16 +90,29 @@ class Standardiser:
     scale: FloatArray
 
     @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        one = cls(**check_fields(saved, declared_checks(cls)))
+        require(
+            one.center.shape == one.scale.shape,
+            f"scale must have {len(one.center)} values, as many as center, got {len(one.scale)}",
+        )
+        require((one.scale > 0).all(), f"scale must be positive, got {one.scale.min():g}")
+        return one
+
+    @classmethod
     def learn(cls, columns: FloatArray) -> Self:
         """Learn from an (n, f) array."""
-        scale = columns.std(axis=0)
+        largest = np.abs(columns).max(axis=0)
+        unit = np.where(largest > 0, largest, 1.0)
+        scale = unit * (columns / unit).std(axis=0)  # squares must neither overflow nor vanish
         # the rounding of the mean gives a constant column a tiny deviation
-        constant = scale <= 1e-12 * np.abs(columns).max(axis=0)
+        constant = scale <= 1e-12 * largest
         return cls(columns.mean(axis=0), np.where(constant, 1.0, scale))
 
     def __call__(self, columns: FloatArray) -> FloatArray:
-        """Standardise."""
-        return (columns - self.center) / self.scale
+        """Standardise; what is farther out than a billion deviations, where a network knows nothing, stays there."""
+        with np.errstate(over="ignore"):
+            return np.clip((columns - self.center) / self.scale, -_FARTHEST, _FARTHEST)
 
     def invert(self, standard: FloatArray) -> FloatArray:
         """Undo."""

@@ -10,6 +10,7 @@ from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
 from nearcal._saved import check_fields, declared_checks, saved_value
 from nearcal.distributions import Distribution
+from nearcal.recalibration.ties import warn_of_ties
 from nearcal.recalibration.workers import Workers
 
 _LARGEST_SCORE = 1e100  # squares of scores are summed
@@ -55,7 +56,7 @@ class Recalibrator:
         self._require_fitted()
         parameters = self.get_params()
         for name, value in parameters.items():
-            if isinstance(value, np.random.Generator):
+            if isinstance(value, np.random.Generator | np.random.SeedSequence):
                 parameters[name] = self._arguments[name].default
             elif isinstance(value, Workers) and callable(value.progress):
                 parameters[name] = value.silent()
@@ -78,7 +79,10 @@ class Recalibrator:
 
 
 def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:
-    """Return the normal scores of the calibration responses, refusing responses the model calls impossible."""
+    """Return the normal scores of the calibration responses, refusing responses the model calls impossible.
+
+    Every fit comes through here once, so this is where it warns of ties.
+    """
     y = as_response(y_cal, len(dist_cal), "y_cal")
     z = dist_cal.z(y)
     impossible = ~np.isfinite(z)
@@ -96,4 +100,5 @@ def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:
             f"y_cal must have normal scores below {_LARGEST_SCORE:g} under dist_cal, got {int(too_far.sum())} beyond, "
             f"the first at index {first}: response {float(y[first])!r} with score {float(z[first])!r}; drop those rows"
         )
+    warn_of_ties(y, z, is_continuous=dist_cal.is_continuous)
     return z

@@ -16,8 +16,8 @@ from scipy.special import ndtr, ndtri
 from nearcal._arrays import FloatArray
 from nearcal._saved import check_fields, instance, number, savable, saved_array
 from nearcal.distributions.interpolation import Interpolated
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Neighborhoods
-from nearcal.recalibration.score_laws import Curve
 from nearcal.space import View
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ class LearntLinear(LearntCorrection):
         moved = view.points - center
         width = view.points.shape[1]
         axes = view.leading_axes[:, :dimensions] if dimensions < width else np.eye(width)
-        size = np.abs(moved).max()  # squares must neither overflow nor vanish
-        axes = axes / (size if size > 0 else 1.0)
+        # squares must neither overflow nor vanish; what is smaller is the rounding of the mean
+        axes = axes / max(np.abs(moved).max(), 1e-300)
         return cls(center, axes, np.einsum("nd,dm->nm", moved, axes))
 
     def seen_in(self, view: View) -> Self:

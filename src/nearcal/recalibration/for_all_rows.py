@@ -14,18 +14,15 @@ from nearcal._arrays import FloatArray, check_choice
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal._saved import count, instance, require, savable
-from nearcal.distributions import Distribution, as_levels, interval_levels, require_distribution
+from nearcal.distributions import Distribution, as_levels, central_levels, check_coverage, require_distribution
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.result import Recalibrated, Summary
-from nearcal.recalibration.score_laws import (
-    CONTINUOUS_RULES,
-    QUANTILE_RULES,
-    CalibrationScores,
-    Curve,
-    EqualSteps,
-    QuantileRule,
-)
+from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.recalibration.scores_of_rows import OneLaw, Untouched
+from nearcal.recalibration.steps import EqualSteps
 
 
 class RecalibratorOfAllRows(Recalibrator):
@@ -231,18 +228,18 @@ class ConformalDistribution(Recalibrated):
       scores are an atom.
     """
 
-    def interval(self, coverage: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Return a central interval that holds a new response with probability at least ``coverage``.
+    def interval(self, coverage: Any = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return a central interval that holds a new response with probability at least ``coverage``, a scalar or (q,).
 
         The probability is over calibration set and new point together. Ends may be infinite. The interval holds the
         one between ``ppf`` at the same two levels.
         """
-        lower, upper = interval_levels(coverage)
+        lower, upper = central_levels(coverage)
         return self.quantile_bounds(lower)[0], self.quantile_bounds(upper)[1]
 
     def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
         """Return the usual statistics; ``lower`` and ``upper`` are the ends of :meth:`interval`."""
-        lower, upper = self.interval(coverage)
+        lower, upper = self.interval(check_coverage(coverage))
         return replace(super().summary(coverage, p, y), lower=lower, upper=upper)
 
     def quantile_bounds(self, p: Any) -> tuple[FloatArray, FloatArray]:
@@ -291,7 +288,8 @@ class ConformalDistribution(Recalibrated):
     def _order_statistics(self, ranks: Any) -> FloatArray:
         scores = np.concatenate([[-np.inf], self._knots, [np.inf]])
         index = np.clip(ranks, 0, len(scores) - 1).astype(np.intp)
-        values = self.base._from_z(np.broadcast_to(scores[index], (len(self), index.size)))
+        with overflow_is_infinite():
+            values = self.base._from_z(np.broadcast_to(scores[index], (len(self), index.size)))
         return values[:, 0] if index.ndim == 0 else values
 
 

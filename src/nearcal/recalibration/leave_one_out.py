@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import LearntCorrection, bend, correct
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import NO_NEIGHBORHOOD, KNearest, Neighborhood, Neighborhoods, weigh
-from nearcal.recalibration.score_laws import CalibrationScores, Curve, QuantileRule, Steps
+from nearcal.recalibration.score_laws import QuantileRule
+from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.workers import Workers
-from nearcal.space import NeighborIndex, Neighbors, View
+from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, View
 from nearcal.space.search import equal_rows
 
 
@@ -73,33 +76,46 @@ class LeaveOneOut:
         order = places if order is None else places[order]
         corrections = tuple(correction.seen_in(view) for correction in self.corrections)
 
+        most = self.workers.pairs_per_chunk()
+
         def task(chunk: slice) -> None:
-            rows, points = view.rows[order[chunk]], view.queries[order[chunk]]
-            near = correct(self._find(view.index, points, rows), points, self.calibration.z, corrections)
-            for part in near.split(self.workers.pairs_per_chunk()):
-                steps = Steps(near.part(part), self.calibration)
-                result = statistic(steps, rows[part])
-                result[steps.neighborhoods.which < 0] = np.nan
-                values[rows[part]] = result
+            start = chunk.start
+            while start < chunk.stop:
+                places = order[start : chunk.stop]
+                near = self._find(view.index, view.queries[places], view.rows[places], most)
+                places = places[: len(near.which)]
+                rows = view.rows[places]
+                near = correct(near, view.queries[places], self.calibration.z, corrections)
+                for part in near.split(most):
+                    steps = Steps(near.part(part), self.calibration)
+                    result = statistic(steps, rows[part])
+                    result[steps.neighborhoods.which < 0] = np.nan
+                    values[rows[part]] = result
+                start += len(places)
 
         pairs = self.neighborhood.pairs_per_row(view.index, view.queries[places])
         self.workers.run(task, self.workers.chunks(len(order), pairs + 1))
 
-    def _find(self, index: NeighborIndex, points: FloatArray, own: IntArray) -> Neighborhoods:
-        others = find_others(self.neighborhood, index, points, own)
+    def _find(self, index: NeighborIndex, points: FloatArray, own: IntArray, most: int) -> Neighborhoods:
+        """Return the neighbourhoods of the first of the points, as many as have at most ``most`` neighbours."""
+        others = find_others(self.neighborhood, index, points, own, most)
         near = weigh(others, self.neighborhood.smoothing)
         least = 1 if isinstance(self.neighborhood, KNearest) else min(self.neighborhood.least, index.shape[0] - 1)
         enough = np.diff(others.indptr) >= max(least, 1)
         return replace(near, which=np.where(enough, near.which, NO_NEIGHBORHOOD))
 
 
-def find_others(neighborhood: Neighborhood, index: NeighborIndex, points: FloatArray, own: IntArray) -> Neighbors:
+def find_others(
+    neighborhood: Neighborhood, index: NeighborIndex, points: FloatArray, own: IntArray, most: int = MOST_PAIRS
+) -> Neighbors:
     """Return the neighbours of calibration points ``own``, at ``points``, without the points themselves.
 
-    Of the k + 1 nearest k remain; where equals crowded the point out, the last of them goes instead.
+    Of the k + 1 nearest k remain; where equals crowded the point out, the last of them goes instead. Within a radius,
+    where nobody knows how many there will be, they are those of the first points with at most ``most`` together.
     """
-    all_near = neighborhood.search(index, points)
-    rows, counts = len(own), np.diff(all_near.indptr)
+    all_near = neighborhood.search(index, points, most)
+    counts = np.diff(all_near.indptr)
+    rows = len(counts)
     if isinstance(neighborhood, KNearest):
         from nearcal.kernels import leave_one_out
 

@@ -8,12 +8,13 @@ from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import count, having, instance, one_of, require, savable, tuple_of
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
 from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.neighborhoods import SMOOTHINGS, KNearest, Radius, Smoothing, WithinRadius
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.result import Recalibrated
-from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, CalibrationScores, QuantileRule
+from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.recalibration.scores_of_rows import LocalScores
 from nearcal.recalibration.workers import Workers
 from nearcal.space import (
@@ -302,6 +303,9 @@ class LocalRecalibrator(Recalibrator):
     def _check_learnt(self) -> None:
         matrix, n = self.space_map_.matrix, self.n_cal_
         shape = n, self.n_features_in_ if matrix is None else matrix.shape[-1]
+        require(
+            len(self.space_map_.center) == self.n_features_in_, "space_map_ must take spaces of n_features_in_ columns"
+        )
         require(self.index_.shape == shape, "index_ must have n_cal_ points of the dimension of the space")
         require(self.own_isolation_.index is self.index_, "own_isolation_ must hold the index of the recalibrator")
         require(len(self.calibration_) == n, "calibration_ must have n_cal_ scores")

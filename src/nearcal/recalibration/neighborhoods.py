@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nearcal._arrays import FloatArray, IntArray, check_choice, check_count, check_number
 from nearcal._errors import ThinNeighborhoodError
 from nearcal._saved import count, instance, number, one_of, savable
-from nearcal.space import NeighborIndex, Neighbors
+from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, count_within
 
 Smoothing = Literal["epanechnikov", "uniform", "triangular", "biweight", "gaussian"]
 SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)
@@ -166,15 +166,19 @@ class Neighborhood(Protocol):
         ...
 
     def pairs_per_row(self, index: NeighborIndex, points: FloatArray) -> int:
-        """Return the number of neighbours of a row, or an estimate on the safe side, for planning memory."""
+        """Return the number of neighbours of a row, or an estimate, for planning memory."""
         ...
 
-    def find(self, index: NeighborIndex, points: FloatArray, rows: Rows) -> Neighborhoods:
-        """Return the neighbourhoods of new rows at some points; ``rows`` are their numbers, for messages."""
+    def find(self, index: NeighborIndex, points: FloatArray, rows: Rows, most: int = MOST_PAIRS) -> Neighborhoods:
+        """Return the neighbourhoods of new rows at some points; ``rows`` are their numbers, for messages.
+
+        Where their number of neighbours is not known beforehand, they are those of the first rows, as many as have at
+        most ``most`` neighbours together, or of one row.
+        """
         ...
 
-    def search(self, index: NeighborIndex, points: FloatArray) -> Neighbors:
-        """Return the neighbours of calibration points among all, themselves included."""
+    def search(self, index: NeighborIndex, points: FloatArray, most: int = MOST_PAIRS) -> Neighbors:
+        """Return the neighbours of calibration points among all, themselves included; of the first, as in ``find``."""
         ...
 
     def isolation(self, neighbors: Neighbors | Neighborhoods, index: NeighborIndex, points: FloatArray) -> FloatArray:
@@ -200,11 +204,11 @@ class KNearest:
         """Return k."""
         return self.k
 
-    def find(self, index: NeighborIndex, points: FloatArray, rows: Rows) -> Neighborhoods:
+    def find(self, index: NeighborIndex, points: FloatArray, rows: Rows, most: int = MOST_PAIRS) -> Neighborhoods:
         """Search and weigh."""
         return weigh(index.nearest(points, self.k, self.eps), self.smoothing)
 
-    def search(self, index: NeighborIndex, points: FloatArray) -> Neighbors:
+    def search(self, index: NeighborIndex, points: FloatArray, most: int = MOST_PAIRS) -> Neighbors:
         """Return one more than k, or all there are: the point itself is among them, or as good as others that are."""
         return index.nearest(points, min(self.k + 1, index.shape[0]), self.eps)
 
@@ -260,12 +264,12 @@ class WithinRadius:
     def pairs_per_row(self, index: NeighborIndex, points: FloatArray) -> int:
         """Return twice the largest number of neighbours of a few evenly spread points."""
         probe = points[:: max(1, len(points) // _PROBE_ROWS)]
-        most = 2 * int(np.diff(self.search(index, probe).indptr).max())
+        most = 2 * int(count_within(index, probe, float(self.radius.distance)).max())
         return min(max(most, self.least), self.n_cal)
 
-    def find(self, index: NeighborIndex, points: FloatArray, rows: Rows) -> Neighborhoods:
+    def find(self, index: NeighborIndex, points: FloatArray, rows: Rows, most: int = MOST_PAIRS) -> Neighborhoods:
         """Search, weigh, and apply the policy to the thin rows."""
-        near = weigh(self.search(index, points), self.smoothing)
+        near = weigh(self.search(index, points, most), self.smoothing)
         counts = np.diff(near.indptr)
         thin_rows = np.flatnonzero(counts < self.least)
         if len(thin_rows) == 0:
@@ -288,14 +292,15 @@ class WithinRadius:
         nearest = weigh(index.nearest(points[thin_rows], self.least, 0.0), self.smoothing)
         return _redirect(near, thin_rows, nearest, nearest.which)
 
-    def search(self, index: NeighborIndex, points: FloatArray) -> Neighbors:
+    def search(self, index: NeighborIndex, points: FloatArray, most: int = MOST_PAIRS) -> Neighbors:
         """Return all within the radius."""
-        return index.within(points, float(self.radius.distance))
+        return index.within(points, float(self.radius.distance), most)
 
     def isolation(self, neighbors: Neighbors | Neighborhoods, index: NeighborIndex, points: FloatArray) -> FloatArray:
         """Return minus the numbers of neighbours, before any policy for thin rows."""
-        within = neighbors if isinstance(neighbors, Neighbors) else self.search(index, points)
-        return -np.diff(within.indptr).astype(np.float64)
+        if isinstance(neighbors, Neighbors):
+            return -np.diff(neighbors.indptr).astype(np.float64)
+        return -count_within(index, points, float(self.radius.distance)).astype(np.float64)
 
 
 def _redirect(near: Neighborhoods, rows: IntArray, other: Neighborhoods, which: IntArray) -> Neighborhoods:

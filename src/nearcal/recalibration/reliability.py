@@ -69,9 +69,13 @@ class OwnIsolation:
             isolation = np.empty(len(self.rows))
 
             def task(chunk: slice) -> None:
-                points = self.queries[chunk]
-                others = find_others(neighborhood, self.index, points, self.rows[chunk])
-                isolation[chunk] = neighborhood.isolation(others, self.index, points)
+                start, stop, most = chunk.start, chunk.stop, workers.pairs_per_chunk()
+                while start < stop:
+                    points = self.queries[start:stop]
+                    others = find_others(neighborhood, self.index, points, self.rows[start:stop], most)
+                    found = len(others.radius)
+                    isolation[start : start + found] = neighborhood.isolation(others, self.index, points[:found])
+                    start += found
 
             pairs = neighborhood.pairs_per_row(self.index, self.queries)
             workers.run(task, workers.chunks(len(isolation), pairs + 1))

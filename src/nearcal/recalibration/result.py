@@ -1,5 +1,6 @@
 """The recalibrated distribution: a base and the scores of its rows, lazy, itself a distribution."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -7,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from nearcal._arrays import FloatArray, IntArray, check_count
+from nearcal._arrays import FloatArray, IntArray, as_generator, check_count
 from nearcal._cached import cached_property
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
+from nearcal._table import Table
 from nearcal.distributions import Distribution, Seed, as_levels, interval_levels
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration.neighborhoods import Neighborhoods, Rows
 from nearcal.recalibration.reliability import Reliability, check_false_alarm, judge, unknown_reliability
 from nearcal.recalibration.score_laws import ScoreLaw
@@ -22,7 +25,10 @@ _UNTOUCHED_QUANTILES = 100
 
 @dataclass(frozen=True)
 class Summary:
-    """What ``Recalibrated.summary`` returns: one array a statistic, one entry a row."""
+    """What ``Recalibrated.summary`` returns: one array a statistic, one entry a row; ``levels`` are those of quantiles.
+
+    :meth:`to_pandas` makes a table of it.
+    """
 
     mean: FloatArray
     std: FloatArray
@@ -32,6 +38,27 @@ class Summary:
     cdf: FloatArray
     effective_size: FloatArray
     radius: FloatArray
+    levels: FloatArray
+
+    def to_table(self) -> Table:
+        """Return the statistics as columns; a quantile is named by its level in per cent, ``q2.5``.
+
+        With one response a row their probabilities are the column ``cdf``, else ``cdf_0``, ``cdf_1`` and so on.
+        """
+        quantiles = {f"q{100 * p:.10g}": column for p, column in zip(self.levels, self.quantiles.T, strict=True)}
+        many = self.cdf.shape[1] > 1
+        probabilities = {f"cdf_{place}" if many else "cdf": column for place, column in enumerate(self.cdf.T)}
+        first = {name: getattr(self, name) for name in ("mean", "std", "lower", "upper")}
+        last = {name: getattr(self, name) for name in ("effective_size", "radius")}
+        return Table({**first, **quantiles, **probabilities, **last})
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with the columns of :meth:`to_table`."""
+        return self.to_table().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame`` with the columns of :meth:`to_table`."""
+        return self.to_table().to_polars()
 
 
 class Neighbors(NamedTuple):
@@ -109,7 +136,7 @@ class Recalibrated(Distribution):
 
     def gather(self, statistic: Statistic, of_base: OfBase, **plan: Any) -> Answers:
         """Compute a statistic of every row in chunks; see ``ScoresOfRows.gather``. For scores and the like."""
-        return self.scores.gather(self.base, statistic, of_base, **plan)
+        return self.scores.gather(self.base, _silent(statistic), _silent(of_base), **plan)
 
     # ---- a family's part of the bargain -----------------------------------------------------------------------------
 
@@ -117,15 +144,20 @@ class Recalibrated(Distribution):
         """Return the mean of every row, shape (n,)."""
         return self._moments[0].copy()
 
-    def var(self) -> FloatArray:
-        """Return the variance of every row, shape (n,)."""
+    def std(self) -> FloatArray:
+        """Return the standard deviation of every row, shape (n,)."""
         return self._moments[1].copy()
 
     @cached_property
     def _moments(self) -> Answers:
         return self.gather(
-            lambda law, base, rows: law.moments(base), lambda base, rows: (base.mean(), base.var()), table=True
+            lambda law, base, rows: law.moments(base), lambda base, rows: (base.mean(), base.std()), table=True
         )
+
+    def _tail_powers(self) -> FloatArray:
+        return self.gather(
+            lambda law, base, rows: (law.tail_powers(base),), lambda base, rows: (base._tail_powers(),), columns=2
+        )[0]
 
     def _ppf(self, p: FloatArray) -> FloatArray:
         return self._ask(
@@ -165,7 +197,7 @@ class Recalibrated(Distribution):
         )[0]
 
     def _ask(self, statistic: Statistic, of_base: OfBase, values: FloatArray) -> Answers:
-        return self.scores.gather(self.base, statistic, of_base, columns=values.shape[1])
+        return self.gather(statistic, of_base, columns=values.shape[1])
 
     def _cdf_left(self, y: FloatArray) -> FloatArray:
         # rows left to a base distribution with atoms have its atoms, whatever the rule
@@ -184,7 +216,7 @@ class Recalibrated(Distribution):
         if self.scores.has_density:
             return super().sample(size, rng)
         size = check_count(size, "size")
-        return self._ppf(np.random.default_rng(rng).uniform(size=(len(self), size)))
+        return self._ppf(as_generator(rng).uniform(size=(len(self), size)))
 
     # ---- what is known of the rows ----------------------------------------------------------------------------------
 
@@ -282,7 +314,7 @@ class Recalibrated(Distribution):
         Returns
         -------
         Summary
-            mean, std, lower, upper, quantiles, cdf, effective_size, radius.
+            mean, std, lower, upper, quantiles, cdf, effective_size, radius, levels; ``to_pandas`` makes a table of it.
         """
         further = np.atleast_1d(as_levels(p))
         if further.ndim > 1:
@@ -291,23 +323,22 @@ class Recalibrated(Distribution):
         at = np.empty((len(self), 0)) if y is None else self._evaluate(np.array, y, "y").reshape(len(self), -1)
 
         def of_rows(law: ScoreLaw, base: Distribution, rows: Rows) -> Answers:
-            mean, var = law.moments(base)
+            mean, std = law.moments(base)
             quantiles = law.quantiles(base, np.tile(levels, (len(base), 1)))
-            return mean, var, quantiles, np.exp(law.log_tails(base, at[rows])[0]) if at.shape[1] else at[rows]
+            return mean, std, quantiles, np.exp(law.log_tails(base, at[rows])[0]) if at.shape[1] else at[rows]
 
         def of_base(base: Distribution, rows: Rows) -> Answers:
-            return base.mean(), base.var(), base.ppf(levels), np.exp(base._logcdf(at[rows]))
+            return base.mean(), base.std(), base.ppf(levels), np.exp(base._logcdf(at[rows]))
 
         columns = max(len(levels), at.shape[1])
         if isinstance(self.scores, LocalScores):
-            mean, var, quantiles, cdf, size, radius = self.scores.gather_described(
-                self.base, of_rows, of_base, columns=columns
+            mean, std, quantiles, cdf, size, radius = self.scores.gather_described(
+                self.base, _silent(of_rows), _silent(of_base), columns=columns
             )
         else:
-            mean, var, quantiles, cdf = self.gather(of_rows, of_base, columns=columns, table=True, keep=False)
+            mean, std, quantiles, cdf = self.gather(of_rows, of_base, columns=columns, table=True, keep=False)
             size, radius = self._describe
-        std = np.sqrt(var)
-        return Summary(mean, std, quantiles[:, 0], quantiles[:, 1], quantiles[:, 2:], cdf, size, radius)
+        return Summary(mean, std, quantiles[:, 0], quantiles[:, 1], quantiles[:, 2:], cdf, size, radius, further)
 
     # ---- Algorithm 1 ------------------------------------------------------------------------------------------------
 
@@ -345,7 +376,8 @@ class Recalibrated(Distribution):
         untouched = weights.sum(axis=1) == 0
         if untouched.any():
             scores, weights = _describe_untouched(scores, weights, untouched)
-        return WeightedSample(chosen.base._from_z(scores), weights)
+        with overflow_is_infinite():
+            return WeightedSample(chosen.base._from_z(scores), weights)
 
     def _neighbors_and_scores(self) -> tuple[Neighbors, FloatArray]:
         """Return the neighbours of all rows, nearest first, and their scores."""
@@ -370,6 +402,16 @@ class Recalibrated(Distribution):
             np.take_along_axis(weights, order, axis=1),
         )
         return nearest_first, np.take_along_axis(z, order, axis=1)
+
+
+def _silent(statistic: Callable[..., Answers]) -> Callable[..., Answers]:
+    """Let numbers overflow to infinity without a warning, in whichever thread a chunk is computed."""
+
+    def ask(*chunk: Any) -> Answers:
+        with overflow_is_infinite():
+            return statistic(*chunk)
+
+    return ask
 
 
 def _describe_untouched(

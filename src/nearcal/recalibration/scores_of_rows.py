@@ -13,20 +13,15 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal.distributions import Distribution, Normal
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import LearntCorrection, bend, correct
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Neighborhood, Neighborhoods, Rows
 from nearcal.recalibration.reliability import OwnIsolation
-from nearcal.recalibration.score_laws import (
-    CONTINUOUS_RULES,
-    CalibrationScores,
-    Curve,
-    EqualSteps,
-    QuantileRule,
-    ScoreLaw,
-    Steps,
-)
+from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QuantileRule, ScoreLaw
+from nearcal.recalibration.steps import EqualSteps, Steps
 from nearcal.recalibration.workers import Workers
-from nearcal.space import NeighborIndex
+from nearcal.space import MOST_PAIRS, NeighborIndex
 
 Answers: TypeAlias = tuple[FloatArray, ...]
 Statistic: TypeAlias = Callable[[ScoreLaw, Distribution, Rows], Answers]
@@ -225,11 +220,16 @@ class LocalScores(ScoresOfRows):
 
     # ---- neighbourhoods and laws ------------------------------------------------------------------------------------
 
-    def find(self, rows: Rows) -> Neighborhoods:
-        """Search the neighbourhoods of a chunk of rows, and correct the scores of neighbours."""
+    def find(self, rows: Rows, most: int = MOST_PAIRS) -> Neighborhoods:
+        """Search the neighbourhoods of a chunk of rows, and correct the scores of neighbours.
+
+        Within a radius, of the first rows: as many as have at most ``most`` neighbours together.
+        """
         points = self.points[rows]
-        near = self.neighborhood.find(self.index, points, rows)
-        return correct(near, points, self.calibration.z, self.corrections) if self.corrections else near
+        near = self.neighborhood.find(self.index, points, rows, most)
+        if not self.corrections:
+            return near
+        return correct(near, points[: len(near.which)], self.calibration.z, self.corrections)
 
     def law(self, near: Neighborhoods) -> ScoreLaw:
         """Return what the scores of a chunk of rows are distributed like: the quantile rule says."""
@@ -304,13 +304,15 @@ class LocalScores(ScoresOfRows):
         results: dict[int, Answers] = {}
 
         def task(chunk: slice) -> None:
-            near = self._neighborhoods(chunk, order, keep=keep)
-            parts = near.split(self.workers.pairs_per_chunk(), more) if table else [slice(0, len(near.which))]
-            answers = []
-            for part in parts:
-                own = slice(chunk.start + part.start, chunk.start + part.stop)
-                rows = own if order is None else order[own]
-                answers.append(ask(near.part(part), base if own == slice(0, n) else base[rows], rows))
+            answers, start = [], chunk.start
+            while start < chunk.stop:
+                near = self._neighborhoods(slice(start, chunk.stop), order, keep=keep)
+                parts = near.split(self.workers.pairs_per_chunk(), more) if table else [slice(0, len(near.which))]
+                for part in parts:
+                    own = slice(start + part.start, start + part.stop)
+                    rows = own if order is None else order[own]
+                    answers.append(ask(near.part(part), base if own == slice(0, n) else base[rows], rows))
+                start += len(near.which)
             results[chunk.start] = _join(answers)
 
         self.workers.run(task, chunks)
@@ -320,11 +322,11 @@ class LocalScores(ScoresOfRows):
         return joined if order is None else tuple(_put_back(values, order) for values in joined)
 
     def _neighborhoods(self, chunk: slice, order: IntArray | None, *, keep: bool) -> Neighborhoods:
-        """Search the neighbourhoods of a chunk, or take them from an earlier search."""
+        """Search the neighbourhoods of the first rows of a chunk, or take them from an earlier search of the same."""
         key = (chunk.start, chunk.stop)
         near = self._kept.get(key)
         if near is None:
-            near = self.find(chunk if order is None else order[chunk])
+            near = self.find(chunk if order is None else order[chunk], self.workers.pairs_per_chunk())
             if keep and self._spent + near.nbytes <= self.workers.memory // 2:
                 self._kept[key] = near
                 self._spent += near.nbytes

@@ -2,28 +2,26 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
-from nearcal._arrays import check_count
 from nearcal._errors import InvalidParameterError
-from nearcal._optional import import_extra
 from nearcal._saved import count, flag, optional, savable
-
-Progress: TypeAlias = bool | Callable[[int, int], None]
+from nearcal.recalibration.progress import Progress, Report, on_terminal, reporting
 
 # of fewer pairs, threads queue for the interpreter; of more rows, the last to finish lets the others wait
 _PAIRS_PER_CHUNK, _ROWS_PER_CHUNK = 2**19, 2**11
 _LITTLE = 2**13  # pairs: less work than it takes to start a thread
 _BYTES_PER_PAIR = 64  # a neighbour's index, distance, weight and score, and the temporaries of their arithmetic
+_MOST_THREADS = 1024  # more than any machine has processors; a storm of threads ends in an error of the system
+_LEAST_MEMORY, _MOST_MEMORY = 2**20, 2**62
 
 
-@savable(threads=optional(count()), memory=count(most=2**62), progress=flag)
+@savable(threads=optional(count(1, _MOST_THREADS)), memory=count(_LEAST_MEMORY, _MOST_MEMORY), progress=optional(flag))
 @dataclass(frozen=True)
 class Workers:
     """How many threads and how much memory a computation may take, and where it reports progress.
@@ -31,24 +29,27 @@ class Workers:
     Parameters
     ----------
     threads : int, optional
-        Number of threads; None takes the processors available. Results do not depend on it.
+        Number of threads, at most 1024; None takes the processors available. Results do not depend on it.
     memory : int
-        Bytes of working memory: half for the chunks in work, half for neighbourhoods kept between questions.
-    progress : bool or callable
-        True draws a progress bar; a callable receives (rows done, rows in all).
+        Bytes of working memory, 2**20 or more: half for the chunks in work, half for neighbourhoods kept between
+        questions. A row is worked on whatever it takes.
+    progress : bool or callable, optional
+        True draws a progress bar on stderr, False none; a callable receives (rows done, rows in all), where rows that
+        are gone through several times count as often. None draws a bar where it is needed: on a terminal, by
+        :func:`nearcal.tune` and :func:`nearcal.calibrate`, if they take more than a second.
     """
 
     threads: int | None = None
     memory: int = 2**28
-    progress: Progress = False
+    progress: Progress = None
 
     def __post_init__(self) -> None:
         if self.threads is not None:
-            check_count(self.threads, "threads")
-        check_count(self.memory, "memory", minimum=2**20)
-        if not (isinstance(self.progress, bool) or callable(self.progress)):
+            _check_range(self.threads, "threads", 1, _MOST_THREADS, "None takes the processors available")
+        _check_range(self.memory, "memory", _LEAST_MEMORY, _MOST_MEMORY, "it is in bytes, 2**28 by default")
+        if not (self.progress is None or isinstance(self.progress, bool) or callable(self.progress)):
             raise InvalidParameterError(
-                f"progress must be True, False or a function (done, total), got {self.progress!r}"
+                f"progress must be True, False or a function (done, total), or None, got {self.progress!r}"
             )
 
     @classmethod
@@ -63,8 +64,12 @@ class Workers:
         )
 
     def silent(self) -> "Workers":
-        """Return the same without progress."""
-        return replace(self, progress=False)
+        """Return the same with nothing said of progress, which single computations then do not show."""
+        return replace(self, progress=None)
+
+    def reporting(self, activity: str, total: int) -> AbstractContextManager[Report]:
+        """Yield a function that takes the rows just finished of a long activity; drawn on a terminal by default."""
+        return reporting(on_terminal(self.progress), activity, total)
 
     def count(self) -> int:
         """Return the number of threads: those asked for, or the processors this process may use."""
@@ -89,13 +94,13 @@ class Workers:
         count = min(turns * self.count(), rows)
         return [slice(rows * i // count, rows * (i + 1) // count) for i in range(count)]
 
-    def run(self, task: Callable[[slice], None], chunks: list[slice], activity: str = "recalibrating") -> None:
+    def run(self, task: Callable[[slice], None], chunks: list[slice], report: Report | None = None) -> None:
         """Run the task on every chunk; the first error stops the rest and is raised.
 
         The calling thread works like the others: one that only waited would want the interpreter after every chunk.
-        It alone reports, what others have finished too.
+        It alone reports, what others have finished too: to ``report`` if this is part of a longer activity.
         """
-        if len(chunks) == 1 and self.progress is False:
+        if len(chunks) == 1 and not self.progress and report is None:
             task(chunks[0])
             return
         _keep_freed_memory(self.memory // 4)
@@ -111,11 +116,12 @@ class Workers:
             finally:
                 deque(waiting, maxlen=0)  # after an error nobody finds more to do
 
-        with self._reporter(chunks[-1].stop, activity) as report:
+        own = reporting(self.progress, "recalibrating", chunks[-1].stop) if report is None else nullcontext(report)
+        with own as tell:
 
             def report_finished() -> None:
                 while finished:
-                    report(finished.popleft())
+                    tell(finished.popleft())
 
             others = min(self.count(), len(chunks)) - 1
             with ThreadPoolExecutor(max(others, 1)) as pool:
@@ -125,25 +131,11 @@ class Workers:
                     future.result()
             report_finished()
 
-    @contextmanager
-    def _reporter(self, rows: int, activity: str) -> Iterator[Callable[[int], None]]:
-        """Yield a function that takes the number of rows just finished."""
-        if callable(self.progress):
-            callback, done = self.progress, 0
 
-            def count_rows(finished: int) -> None:
-                nonlocal done
-                done += finished
-                callback(done, rows)
-
-            yield count_rows
-        elif self.progress:
-            rich_progress = import_extra("rich.progress", "progress", "progress=True")
-            with rich_progress.Progress() as bar:
-                line = bar.add_task(activity, total=rows)
-                yield lambda finished: bar.advance(line, finished)
-        else:
-            yield lambda finished: None
+def _check_range(value: object, name: str, least: int, most: int, remedy: str) -> None:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not (is_whole and least <= value <= most):  # type: ignore[operator]
+        raise InvalidParameterError(f"{name} must be a whole number of {least} to {most}, got {value!r}; {remedy}")
 
 
 def _keep_freed_memory(most: int) -> None:

@@ -1,10 +1,12 @@
 """Static drawings of the page: SVG whose colours are left to the style sheet, so that it can be dark or printed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nearcal._table import Table
 from nearcal.reporting._judgement import Judgement
 from nearcal.reporting._page import Markup, element
+
+_STRIP = 190.0  # the width of the drawing of a region's coverage
 
 
 def role(place: int, count: int) -> str:
@@ -73,20 +75,37 @@ def reliability(tables: Sequence[tuple[str, Table]]) -> Markup:
 
 def coverage_strip(judgements: Sequence[Judgement], nominal: float, least: float) -> Markup:
     """Draw the coverage of one region, a mark with limits for each method, on a scale from ``least`` to 1."""
-    width, step = 190.0, 13.0
+    step = 13.0
     height = step * len(judgements) + 5
-
-    def x(share: float) -> float:
-        return 6 + (width - 12) * (share - least) / (1 - least)
-
-    marks = [element("line", class_="nominal", x1=_n(x(nominal)), x2=_n(x(nominal)), y1=0, y2=_n(height))]
+    x = _strip_place(least)
+    marks = [_nominal_line(x(nominal), 0, height)]
     for place, one in enumerate(judgements):
         kind, y = role(place, len(judgements)), 9 + step * place
         ends = {"x1": _n(x(one.lower)), "x2": _n(x(one.upper))}
         marks.append(element("line", class_=f"error {kind}", y1=_n(y), y2=_n(y), **ends))
         marks.append(_marker(x(one.coverage), y, kind))
     label = "; ".join(f"{one.coverage:.1%}, limits {one.lower:.1%} to {one.upper:.1%}" for one in judgements)
-    return _svg(marks, width, height, f"Coverage {label}; nominal {nominal:g}", "strip")
+    return _svg(marks, _STRIP, height, f"Coverage {label}; nominal {nominal:g}", "strip")
+
+
+def coverage_scale(nominal: float, least: float) -> Markup:
+    """Draw the scale above the strips: its ends, and the nominal coverage where the line runs down through them."""
+    x, height = _strip_place(least), 20.0
+    places = [(least, "begin"), (nominal, "middle"), (1.0, "end")]
+    crowded = _STRIP / 6  # labels nearer to the nominal one would run into it
+    shown = [(at, kind) for at, kind in places if at == nominal or abs(x(at) - x(nominal)) > crowded]
+    marks = [_text(x(at), 9, f"{100 * at:.3g}%", f"tick {kind}") for at, kind in shown]
+    marks += [element("line", class_="axis", x1=_n(x(least)), x2=_n(x(1.0)), y1=14, y2=14)]
+    marks += [_nominal_line(x(nominal), 11, height)]
+    return _svg(marks, _STRIP, height, f"Scale from {least:.0%} to 100%, nominal {nominal:g}", "strip")
+
+
+def _strip_place(least: float) -> Callable[[float], float]:
+    return lambda share: 6 + (_STRIP - 12) * (share - least) / (1 - least)
+
+
+def _nominal_line(x: float, top: float, bottom: float) -> Markup:
+    return element("line", class_="nominal", x1=_n(x), x2=_n(x), y1=_n(top), y2=_n(bottom))
 
 
 def legend_mark(kind: str) -> Markup:

@@ -5,15 +5,15 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, as_response, check_choice, check_count
+from nearcal._arrays import FloatArray, as_generator, as_response, check_choice, check_count
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table, align, format_number, format_with_error
 from nearcal.diagnostics import pit
 from nearcal.diagnostics.pit_values import PCE_LEVELS
 from nearcal.diagnostics.regions import Regions, as_regions
 from nearcal.diagnostics.uniformity import run_test
-from nearcal.distributions import Distribution, Seed, require_distribution
-from nearcal.scores import crps, log_score, squared_error
+from nearcal.distributions import Distribution, Seed, check_coverage, require_distribution
+from nearcal.scores import crps, log_score
 from nearcal.scores.arrays import score_interval
 
 Metric = Literal[
@@ -38,13 +38,13 @@ class Evaluation(Table):
 
     def __str__(self) -> str:
         methods = list(dict.fromkeys(self["method"].tolist()))
-        lines: dict[str, list[str]] = {"metric": list(dict.fromkeys(self["metric"].tolist()))}
+        lines = [("metric", list(dict.fromkeys(self["metric"].tolist())))]
         for method in methods:
             chosen = [row for row in self if row["method"] == method]
-            lines[method] = [_with_error(row["value"], row["se"]) for row in chosen]
+            lines.append((method, [_with_error(row["value"], row["se"]) for row in chosen]))
             if method != methods[0]:
                 changes = [_with_error(row["difference"], row["difference_se"]) for row in chosen]
-                lines[f"{method} - {methods[0]}"] = changes
+                lines.append((f"{method} - {methods[0]}", changes))
         is_missing = (self["metric"] == "log_score") & np.isnan(self["value"])
         note = "\nlog_score is blank where a distribution has atoms and no density" if is_missing.any() else ""
         return align(lines) + note
@@ -55,7 +55,7 @@ def _with_error(value: float, error: float) -> str:
 
 
 def evaluate(
-    dists: Mapping[str, Distribution],
+    dists: Mapping[str, Distribution] | Distribution,
     y: Any,
     space: Any = None,
     coverage: float = 0.95,
@@ -69,12 +69,12 @@ def evaluate(
 
     Parameters
     ----------
-    dists : mapping of str to Distribution
+    dists : mapping of str to Distribution, or Distribution
         Methods by name, such as ``{"base": dist, "local": out}``; the others are compared with the first.
     y : array_like of shape (n,) or (n, 1)
         What was observed.
-    space : array_like of shape (n, d), optional
-        Where the rows are; adds the regional metrics.
+    space : array_like of shape (n, d), or of shape (n,) with categories, optional
+        Where the rows are; adds the regional metrics. Of categories, each is a region.
     coverage : float
         Nominal coverage of the central intervals.
     regions : int, Regions or array_like of shape (n,)
@@ -113,21 +113,36 @@ def evaluate(
     crps      0.6252 ± 0.01  0.5126 ± 0.02  -0.1125 ± 0.006
     coverage          1 ± 0  0.958 ± 0.009   -0.042 ± 0.009
     """
-    if not isinstance(dists, Mapping) or not dists:
-        raise InvalidInputError('dists must be a non-empty mapping of names to distributions, such as {"base": dist}')
-    n = len(require_distribution(next(iter(dists.values())), "dists"))
+    named = as_named(dists)
+    n = len(next(iter(named.values())))
     response = as_response(y, n, "y")
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     has_regions = space is not None or not isinstance(regions, int)
     places = as_regions(regions, space, n, generator) if has_regions else None
     chosen = _choose(metrics, has_regions=has_regions)
     seed = int(generator.integers(2**63))
     results = []
-    for name, dist in dists.items():
-        if len(require_distribution(dist, f"dists[{name!r}]")) != n:
-            raise InvalidInputError(f"dists must all have {n} rows, one a response, got {len(dist)} in {name!r}")
+    for dist in named.values():
         results.append(_Judged(dist, response, coverage, places, chosen, check_count(bootstrap, "bootstrap", 2), seed))
-    return _tabulate(list(dists), chosen, results)
+    return _tabulate(list(named), chosen, results)
+
+
+def as_named(dists: Any) -> dict[str, Distribution]:
+    """Return distributions of the same rows by name, which is text."""
+    if isinstance(dists, Distribution):
+        dists = {"predictions": dists}
+    if not isinstance(dists, Mapping) or not dists:
+        raise InvalidInputError(
+            'dists must be a distribution or a non-empty mapping of names to distributions, such as {"base": dist}'
+        )
+    named = {str(name): require_distribution(dist, f"dists[{name!r}]") for name, dist in dists.items()}
+    if len(named) < len(dists):
+        raise InvalidInputError(f"dists must have names that differ as text, got {', '.join(map(repr, dists))}")
+    n = len(next(iter(named.values())))
+    for name, dist in named.items():
+        if len(dist) != n:
+            raise InvalidInputError(f"dists must all have {n} rows, one a response, got {len(dist)} in {name!r}")
+    return named
 
 
 def _choose(metrics: Sequence[Metric] | None, *, has_regions: bool) -> list[Metric]:
@@ -153,7 +168,20 @@ class _Judged:
         bootstrap: int,
         seed: int,
     ) -> None:
-        lower, upper = dist.interval(coverage)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is beyond the largest number is infinite
+            self._judge(dist, y, coverage, regions, metrics, bootstrap, seed)
+
+    def _judge(
+        self,
+        dist: Distribution,
+        y: FloatArray,
+        coverage: float,
+        regions: Regions | None,
+        metrics: list[Metric],
+        bootstrap: int,
+        seed: int,
+    ) -> None:
+        lower, upper = dist.interval(check_coverage(coverage))
         values = pit(dist, y, seed)
         covered = ((lower <= y) & (y <= upper)).astype(np.float64)
         columns = {"coverage": covered, "width": upper - lower}
@@ -163,7 +191,9 @@ class _Judged:
         if "log_score" in metrics:
             has_density = getattr(dist, "has_density", True)
             columns["log_score"] = log_score(dist, y) if has_density else np.full(len(y), np.nan)
-        columns["rmse"] = squared_error(dist, y)
+        error = dist.mean() - y
+        self.largest_error = float(np.abs(error).max()) or 1.0  # whose square may be beyond the largest number
+        columns["rmse"] = (error / self.largest_error) ** 2 if np.isfinite(self.largest_error) else np.abs(error)
         self.names = list(columns)
         self.nominal = coverage
         self.region_count = len(regions.rows) if regions else 0
@@ -179,13 +209,16 @@ class _Judged:
         """Return the metrics of means whose last axis runs over the columns."""
         count, levels = len(self.names), len(PCE_LEVELS)
         values = {name: means[..., j] for j, name in enumerate(self.names)}
-        values["rmse"] = np.sqrt(values["rmse"])
+        values["rmse"] = np.sqrt(values["rmse"]) * self.largest_error
         values["pce"] = np.abs(means[..., count : count + levels] - PCE_LEVELS).mean(axis=-1)
         if self.region_count:
             size, hits = np.split(means[..., count + levels :], 2, axis=-1)
             local = hits / np.where(size > 0, size, np.nan)
-            values["worst_region_coverage"] = np.nanmin(local, axis=-1)
-            values["regional_coverage_error"] = np.nanmean(np.abs(local - self.nominal), axis=-1)
+            # a bootstrap sample may have no row of any region, and then no such figure
+            values["worst_region_coverage"] = np.fmin.reduce(local, axis=-1)
+            present = np.maximum((size > 0).sum(axis=-1), 1)
+            errors = np.nansum(np.abs(local - self.nominal), axis=-1) / present
+            values["regional_coverage_error"] = np.where(np.isnan(local).all(axis=-1), np.nan, errors)
         return {name: value for name, value in values.items() if name in metrics}
 
 
@@ -203,14 +236,20 @@ def _tabulate(methods: list[str], metrics: list[Metric], results: list[_Judged])
     first, records = results[0], []
     for metric in metrics:
         for method, result in zip(methods, results, strict=True):
-            with np.errstate(invalid="ignore"):  # infinite scores have no standard error
+            with np.errstate(invalid="ignore", over="ignore"):  # infinite scores have no standard error
                 difference = np.nan if result is first else float(result.value[metric] - first.value[metric])
-                change = float(np.std(result.resampled[metric] - first.resampled[metric]))
-                error = float(np.std(result.resampled[metric]))
+                change = _spread(result.resampled[metric] - first.resampled[metric])
+                error = _spread(result.resampled[metric])
             change = np.nan if result is first else change
             records.append((metric, method, float(result.value[metric]), error, difference, change))
     names = ("metric", "method", "value", "se", "difference", "difference_se")
     return Evaluation(dict(zip(names, zip(*records, strict=True), strict=True)))
+
+
+def _spread(values: FloatArray) -> float:
+    """Return the standard deviation, also of numbers whose squares are beyond the largest or below the least."""
+    largest = float(np.abs(values).max()) or 1.0
+    return float(np.std(values / largest) * largest)
 
 
 def _weighted_means(table: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:

@@ -11,16 +11,24 @@ from scipy.special import ndtr
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.diagnostics.features import Feature
 from nearcal.diagnostics.local import calibration_columns, local_figures, neighborhood_means
+from nearcal.diagnostics.regions import standardize
 from nearcal.distributions import Distribution
 from nearcal.reporting._judgement import Observed
 from nearcal.space import Scaling
 
 SCORES = np.linspace(-2.5, 2.5, 11)  # normal scores of the quantiles that densities are drawn from
 DIMENSIONS = 12  # of the space that neighbours are searched in; more are reduced to principal components
+LARGEST = 1e300  # beyond, the length of an axis may be more than any number
 _AXES = 24  # features that can be chosen as axes
 _MOST_DISTINCT = 4096  # beyond, a list of values is longer than the values themselves
 _STEPS = 2**16 - 1
 _EXTREMES = 0.02  # share of rows beyond the ends of a colour scale
+
+
+def can_be_drawn(y: FloatArray, features: Sequence[Feature]) -> bool:
+    """Tell whether the map can show numbers as large as these."""
+    columns = [y, *(feature.values for feature in features)]
+    return all(np.nanmax(np.abs(values), initial=0.0) < LARGEST for values in columns)
 
 
 def choose_k(n: int) -> int:
@@ -71,10 +79,10 @@ def explorer_data(
 
 def _positions(space: FloatArray) -> tuple[FloatArray, float]:
     """Return scaled positions, of principal components where there are many columns, and the variance they keep."""
-    scaled = Scaling("standard").learn(space)(space)
+    scaled = standardize(space)
     if space.shape[1] <= DIMENSIONS:
         return scaled, 1.0
-    reduced = Scaling("standard", DIMENSIONS).learn(space)(space)
+    reduced = Scaling("none", DIMENSIONS).learn(scaled)(scaled)
     return reduced, float(reduced.var(axis=0).sum() / max(scaled.var(axis=0).sum(), 1e-300))
 
 
@@ -142,20 +150,22 @@ def _quantiles(dists: Sequence[Distribution], coverage: float) -> dict[str, Any]
     quantiles = np.stack([dist.ppf(ndtr(SCORES)) for dist in dists], axis=1)  # (n, methods, scores)
     ends = np.stack([np.column_stack(dist.interval(coverage)) for dist in dists], axis=1)
     both = np.concatenate([quantiles, ends], axis=2).reshape(len(quantiles), -1)
-    known = np.isfinite(both)
+    known = np.abs(both) < LARGEST
     low = np.where(known, both, np.inf).min(axis=1)
     high = np.where(known, both, -np.inf).max(axis=1)
-    low, high = (end.astype(np.float32).astype(np.float64) for end in (low, high))  # as the page will know them
+    low, high = (np.where(known.any(axis=1), end, 0.0) for end in (low, high))
+    packed = {"low": pack_floats(low), "high": pack_floats(high)}
+    low, high = (end.astype(packed[name]["kind"]).astype(np.float64) for name, end in (("low", low), ("high", high)))
     span = np.where(high > low, high - low, 1.0)[:, np.newaxis]
-    share = np.clip((both - low[:, np.newaxis]) / span, 0.0, 1.0)
-    return {"low": pack(low, "float32"), "high": pack(high, "float32"), "quantiles": pack_scaled(share, 0.0, 1.0)}
+    share = np.clip((np.clip(both, -LARGEST, LARGEST) - low[:, np.newaxis]) / span, 0.0, 1.0)
+    return {**packed, "quantiles": pack_scaled(share, 0.0, 1.0)}
 
 
 # ---- arrays as text: typed, little-endian, base64; what `page/arrays.js` unpacks ------------------------------------
 
 
 def pack(array: NDArray[Any], kind: str) -> dict[str, Any]:
-    """Pack an array as it is, in C order; kind is uint8, uint16, uint32 or float32."""
+    """Pack an array as it is, in C order; kind is uint8, uint16, uint32, float32 or float64."""
     data = np.ascontiguousarray(array, dtype=np.dtype(kind).newbyteorder("<"))
     return {"kind": kind, "data": b64encode(data.tobytes()).decode("ascii")}
 
@@ -167,10 +177,17 @@ def pack_scaled(values: FloatArray, low: float, high: float) -> dict[str, Any]:
     return {**pack(steps, "uint16"), "low": float(low), "high": float(low + span)}
 
 
+def pack_floats(values: FloatArray) -> dict[str, Any]:
+    """Pack numbers to seven digits, or as they are where float32 has no such numbers."""
+    size = np.abs(values[np.isfinite(values) & (values != 0)])
+    fits = not len(size) or (size.min() > np.finfo(np.float32).tiny and size.max() < np.finfo(np.float32).max)
+    return pack(values, "float32" if fits else "float64")
+
+
 def pack_numbers(values: FloatArray) -> dict[str, Any]:
     """Pack numbers so that they read as they were: places in a list if few differ, else to seven digits."""
     distinct, place = np.unique(values, return_inverse=True)
     if len(distinct) > _MOST_DISTINCT:
-        return pack(values, "float32")
+        return pack_floats(values)
     listed = [None if np.isnan(value) else value for value in distinct.tolist()]
     return {**pack(place, "uint8" if len(distinct) <= 256 else "uint16"), "values": listed}

@@ -64,8 +64,6 @@ class Judgement:
     coverage: float
     lower: float
     upper: float
-    mean_z: float
-    std_z: float
     distance: float
     p_value: float
     grade: Grade
@@ -92,8 +90,6 @@ def judge(observed: Observed, regions: Regions) -> list[Judgement]:
                 coverage=hits / n,
                 lower=float(lower),
                 upper=float(upper),
-                mean_z=float(finite.mean()) if len(finite) else np.nan,
-                std_z=float(finite.std()) if len(finite) else np.nan,
                 distance=distance,
                 p_value=p_value,
                 grade=grade(p_value, distance, hits / n - observed.coverage),
@@ -138,8 +134,9 @@ class Places:
     """Regions with the rows to test them on, the features that describe them, and those found for the last alone."""
 
     regions: Regions
-    features: tuple[str, ...]
-    anew: frozenset[str]
+    features: tuple[str, ...] = ()
+    anew: frozenset[str] = frozenset()
+    were_searched: bool = True
 
 
 def describe_places(

@@ -12,6 +12,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from nearcal._errors import InvalidInputError
 from nearcal.diagnostics.features import Feature
 
 # in order: each may use what those before it define, all share the scope of one module
@@ -28,7 +29,8 @@ SCRIPTS = (
 )
 
 LONGEST = 60
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")  # also those that turn text around
+# also what turns text around, and halves of characters, which no file can hold
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def build_page(title: str, parts: Mapping[str, "Markup"], data: Mapping[str, Any] | None) -> str:
@@ -106,6 +108,13 @@ def _render(child: Child) -> str:
 
 
 # ---- names as a page can show them: of bounded length, on one line, in the direction they are written ----------------
+
+
+def as_text(text: Any, name: str, most: int = LONGEST) -> str:
+    """Return a string that a user gave as a page can show it; refuse what is none."""
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{name} must be a string, got {type(text).__name__}; write it as str({name})")
+    return shorten(text, most)
 
 
 def shorten(name: str, most: int = LONGEST) -> str:

@@ -1,7 +1,7 @@
 """The public function: distributions and observations in, a page out."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -14,19 +14,20 @@ from nearcal._atomic import replacing
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal._version import __version__
-from nearcal.diagnostics.features import Feature, as_features
-from nearcal.diagnostics.regions import Regions
-from nearcal.distributions import Distribution, require_distribution
+from nearcal.diagnostics.features import EVERYWHERE, Feature, as_features, has_categories
+from nearcal.diagnostics.regions import Regions, as_regions
+from nearcal.distributions import Distribution
 from nearcal.reporting import _sections
-from nearcal.reporting._evaluate import Evaluation, evaluate
-from nearcal.reporting._explorer import choose_k, explorer_data
-from nearcal.reporting._judgement import Observed, all_rows, describe_places, judge
-from nearcal.reporting._page import Markup, build_page, shorten, shorten_all, shorten_features
+from nearcal.reporting._evaluate import Evaluation, Metric, as_named, evaluate
+from nearcal.reporting._explorer import can_be_drawn, choose_k, explorer_data
+from nearcal.reporting._judgement import Observed, Places, all_rows, describe_places, judge
+from nearcal.reporting._page import Markup, as_text, build_page, shorten_all, shorten_features
 from nearcal.reporting._verdict import Change, Method, Verdict, decide
 from nearcal.tuning import Tuning
 
-_METRICS = ("crps", "rmse", "interval_score", "coverage", "width", "worst_region_coverage", "regional_coverage_error")
-_REGIONAL = 2  # the last metrics, which need regions
+_METRICS: tuple[Metric, ...] = ("crps", "rmse", "interval_score", "coverage", "width")
+_REGIONAL: tuple[Metric, ...] = ("worst_region_coverage", "regional_coverage_error")
+_LONGEST_TITLE = 200
 
 
 @dataclass(frozen=True)
@@ -40,19 +41,24 @@ class Report:
     verdict : Verdict
         The verdict; ``str(report.verdict)`` is its text.
     evaluation : Evaluation
-        The table before and after.
+        The table before and after. Its regional metrics are of the regions below.
     regions : Table
-        Described regions with the coverage, its limits, the corrected p-value, the grade and the finding of the first
+        The regions with the coverage, its limits, the corrected p-value, the grade and the finding of the first
         and the last method; empty where no features or positions were given.
+    text : str
+        What the page says, without its drawings; ``print(report)`` prints it.
     """
 
     html: str = field(repr=False)
     verdict: Verdict = field(repr=False)
     evaluation: Evaluation = field(repr=False)
     regions: Table = field(repr=False)
+    text: str = field(repr=False)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the page to a file, replacing an old one as a whole or not at all; return its path."""
+        if not isinstance(path, str | PathLike):
+            raise InvalidInputError(f"path must be a string or a path, got {type(path).__name__}")
         target = Path(path)
         with replacing(target) as file:
             file.write(self.html.encode())
@@ -64,6 +70,9 @@ class Report:
             f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" width="100%" height="900" '
             'style="border:0" title="Calibration report"></iframe>'
         )
+
+    def __str__(self) -> str:
+        return self.text
 
     def __repr__(self) -> str:
         return f"Report({self.verdict.headline}; {len(self.html) / 1e6:.1f} MB; save it with .save(path))"
@@ -79,8 +88,9 @@ def report(
     levels: Mapping[str, Sequence[Any]] | None = None,
     title: str = "Calibration report",
     response: str = "y",
+    unit: str = "",
     coverage: float = 0.9,
-    regions: int | Regions | Any = 10,
+    regions: int | Regions | Any = None,
     n_cal: int | None = None,
     k: int | None = None,
     points: int = 50_000,
@@ -102,9 +112,9 @@ def report(
         last is what is judged as mended. One alone is judged as it is.
     y : array_like of shape (n,) or (n, 1)
         What was observed: rows that neither the model nor the recalibration has seen.
-    space : array_like of shape (n, d), optional
+    space : DataFrame or array_like of shape (n, d), optional
         Where the rows are, such as inputs or activations; neighbourhoods are taken there. None takes the numbers and
-        graded categories among the features.
+        graded categories among the features. Categories have no place: they describe regions alone.
     features : DataFrame, Table, mapping of str to array_like, or array_like of shape (n, d), optional
         Numbers or categories that regions are described by and that are the axes of the explorer; None takes the
         columns of the space.
@@ -116,10 +126,14 @@ def report(
         Title of the page.
     response : str
         What y is called.
+    unit : str
+        What y is measured in, such as "dollars".
     coverage : float
         Nominal coverage of the central intervals.
-    regions : int, Regions or array_like of shape (n,)
-        Regions of the metrics in the table, as in :func:`nearcal.evaluate`: a number of clusters of the space.
+    regions : int, Regions or array_like of shape (n,), optional
+        The regions to judge, as in :func:`nearcal.evaluate`: a number of clusters of the space, Regions, or a label a
+        row. None looks for regions in which calibration differs and describes them by the features, as
+        :func:`nearcal.diagnostics.described_regions` does.
     n_cal : int, optional
         Number of rows the last method was recalibrated on, so that tests allow for their sampling error, as in
         :func:`nearcal.diagnostics.uniformity_tests`. Results of local and global recalibration know it themselves.
@@ -149,30 +163,38 @@ def report(
     >>> print(page.verdict.lead)
     Where age > 60, 90% intervals of “predictions” cover 57.8% (630 rows).
     """
-    named = _as_named(dists)
+    named = as_named(dists)
+    title, response = as_text(title, "title", _LONGEST_TITLE), as_text(response, "response")
+    unit = as_text(unit, "unit")
+    response = f"{response} ({unit})" if unit else response
+    check_count(rng, "rng", 0)
     if not isinstance(tuning, Tuning | None):
         raise InvalidInputError(
             f"tuning must be what nearcal.tune returns, such as calibrated.tuning, got {type(tuning).__name__}"
         )
     n = len(next(iter(named.values())))
     observations = as_response(y, n, "y")
-    positions = None if space is None else as_space(space, "space", n)
+    given = None if space is None or has_categories(space) else as_space(space, "space", n)
     columns = _columns(features, space, n, levels, names)
-    positions = _space_of(columns) if positions is None else positions
+    positions = _positions(space, columns, n) if given is None else given
     seeds = np.random.SeedSequence(rng).spawn(3)
     shown = dict(zip(shorten_all(named), named.values(), strict=True))
     shown = {name: shown[name] for name in dict.fromkeys((next(iter(shown)), list(shown)[-1]))}
     observed = _observe(shown, observations, coverage, n_cal, seeds[0])
-    places = describe_places(observed, columns, np.random.default_rng(seeds[1]))
+    generator = np.random.default_rng(seeds[1])
+    if regions is None:
+        places = describe_places(observed, columns, generator)
+    else:
+        places = _given_places(as_regions(regions, space if positions is None else positions, n, generator))
     methods = [
         Method(name, one, judge(one, all_rows(n))[0], judge(one, places.regions) if places else ())
         for name, one in zip(shown, observed, strict=True)
     ]
-    evaluation = _evaluate(named, observations, positions, coverage, regions, rng)
+    evaluation = _evaluate(named, observations, coverage, places, rng)
     verdict = decide(methods, _score_change(evaluation))
     rows = _sample(n, check_count(points, "points"), np.random.default_rng(seeds[2]))
     data = None
-    if positions is not None:
+    if positions is not None and can_be_drawn(observations, columns):
         neighbors = choose_k(len(rows)) if k is None else check_count(k, "k", 2)
         data = explorer_data(
             shown,
@@ -183,28 +205,19 @@ def report(
             rows,
             k=neighbors,
             axes=places.features if places else (),
-            response=shorten(response),
+            response=response,
         )
-    anew = places.anew if places else ()
+    parts = _parts(methods, verdict, evaluation, places, title, unit, rng, tuning)
     made = Report(
-        build_page(title, _parts(methods, verdict, evaluation, anew, title, rng, tuning), data),
+        build_page(title, parts, data),
         verdict,
         evaluation,
         _region_table(methods),
+        _sections.plain_text(methods, verdict, evaluation, places.anew if places else ()),
     )
     if path is not None:
         made.save(path)
     return made
-
-
-def _as_named(dists: Any) -> dict[str, Distribution]:
-    if isinstance(dists, Distribution):
-        dists = {"predictions": dists}
-    if not isinstance(dists, Mapping) or not dists:
-        raise InvalidInputError(
-            'dists must be a distribution or a non-empty mapping of names to distributions, such as {"base": dist}'
-        )
-    return {str(name): require_distribution(dist, f"dists[{name!r}]") for name, dist in dists.items()}
 
 
 def _columns(
@@ -218,12 +231,25 @@ def _columns(
     return () if given is None else shorten_features(as_features(given, n, levels, names))
 
 
-def _space_of(columns: Sequence[Feature]) -> FloatArray | None:
-    """Return numbers and graded categories as positions, what is missing at the mean."""
+def _positions(space: Any, columns: Sequence[Feature], n: int) -> FloatArray | None:
+    """Return numbers and graded categories as positions, what is missing at the mean; None where there are none."""
+    columns = columns if space is None else as_features(space, n)
     ordered = [column.values for column in columns if column.is_ordered and not np.isnan(column.values).all()]
     if not ordered:
         return None
-    return np.column_stack([np.where(np.isnan(values), np.nanmean(values), values) for values in ordered])
+    return np.column_stack([np.where(np.isnan(values), _mean(values[~np.isnan(values)]), values) for values in ordered])
+
+
+def _mean(values: FloatArray) -> float:
+    """Return the mean of numbers whose sum may be beyond the largest there is."""
+    largest = float(np.abs(values).max()) or 1.0
+    return float(np.mean(values / largest) * largest)
+
+
+def _given_places(regions: Regions) -> Places:
+    kind = "cluster " if regions.centers is not None else ""
+    names = shorten_all(f"{kind}{name}" for name in regions.names.tolist())
+    return Places(replace(regions, names=np.array(names)), were_searched=False)
 
 
 def _observe(
@@ -237,19 +263,22 @@ def _observe(
 
 
 def _evaluate(
-    dists: Mapping[str, Distribution], y: FloatArray, space: FloatArray | None, coverage: float, regions: Any, rng: int
+    dists: Mapping[str, Distribution], y: FloatArray, coverage: float, places: Places | None, rng: int
 ) -> Evaluation:
-    is_number = isinstance(regions, int)
-    metrics: Any = _METRICS[:-_REGIONAL] if space is None and is_number else _METRICS
-    count = min(regions, len(y)) if is_number else regions
-    return evaluate(dists, y, space, coverage, regions=count, metrics=metrics, rng=rng)
+    """Return the table; its regions are those that the page judges, for no two figures of the page to differ."""
+    if places is None or places.regions.names.tolist() == [EVERYWHERE]:
+        return evaluate(dists, y, None, coverage, metrics=_METRICS, rng=rng)
+    return evaluate(dists, y, None, coverage, regions=places.regions, metrics=(*_METRICS, *_REGIONAL), rng=rng)
 
 
 def _score_change(evaluation: Evaluation) -> Change | None:
     rows = [row for row in evaluation if row["metric"] == "crps"]
     if len(rows) == 1:
         return None
-    return Change(rows[-1]["difference"] / rows[0]["value"], rows[-1]["difference_se"] / rows[0]["value"])
+    score = rows[0]["value"]
+    with np.errstate(divide="ignore", invalid="ignore"):  # a score of 0 cannot fall, and one that is infinite not rise
+        relative = np.divide([rows[-1]["difference"], rows[-1]["difference_se"]], score)
+    return Change(*relative.tolist())
 
 
 def _sample(n: int, points: int, generator: np.random.Generator) -> IntArray:
@@ -262,8 +291,9 @@ def _parts(
     methods: Sequence[Method],
     verdict: Verdict,
     evaluation: Evaluation,
-    anew: Collection[str],
+    places: Places | None,
     title: str,
+    unit: str,
     rng: int,
     tuning: Tuning | None,
 ) -> dict[str, Markup]:
@@ -279,11 +309,11 @@ def _parts(
     return {
         "heading": _sections.heading(title, [method.name for method in methods], n, coverage),
         "verdict": _sections.verdict_section(verdict),
-        "table": _sections.table_section(evaluation, coverage),
+        "table": _sections.table_section(evaluation, coverage, unit),
         "charts": _sections.charts_section(methods),
-        "regions": _sections.regions_section(methods, anew),
+        "regions": _sections.regions_section(methods, places.anew if places else ()),
         "choice": Markup() if tuning is None else _sections.choice_section(tuning),
-        "notes": _sections.notes_section(methods, settings),
+        "notes": _sections.notes_section(methods, settings, were_searched=places is None or places.were_searched),
     }
 
 

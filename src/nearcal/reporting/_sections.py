@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from nearcal._table import format_number, format_with_error
+from nearcal._table import align, format_number, format_with_error
 from nearcal.diagnostics import pit_histogram, reliability
 from nearcal.reporting import _charts
 from nearcal.reporting._evaluate import Evaluation
@@ -19,13 +19,18 @@ _METRICS = {
     "interval_score": ("Interval score", "lower is better"),
     "coverage": ("Coverage of the intervals", "near {level}"),
     "width": ("Mean width of the intervals", "narrow, at equal coverage"),
-    "worst_region_coverage": ("Coverage in the worst region", "near {level}"),
+    "worst_region_coverage": ("Least coverage of a region", "near {level}"),
     "regional_coverage_error": ("Mean error of coverage over regions", "lower is better"),
 }
 _SHARES = ("coverage", "worst_region_coverage", "regional_coverage_error")
 _GRADES = {Grade.FINE: "no evidence", Grade.SLIGHT: "slightly off", Grade.CLEAR: "clearly off"}
 _BINS = 20
 _LONGEST_CHOICE = 200
+_SEARCHED = (
+    "Regions are leaves of a small tree, grown on one half of the rows, chosen at random, so as to separate better "
+    "from worse predictions by their features; every figure of a region is from the other half. The tree is grown "
+    "for the first predictions and, where there are others, once more for the last."
+)
 
 
 def verdict_section(verdict: Verdict) -> Markup:
@@ -41,7 +46,7 @@ def verdict_section(verdict: Verdict) -> Markup:
     )
 
 
-def table_section(evaluation: Evaluation, coverage: float) -> Markup:
+def table_section(evaluation: Evaluation, coverage: float, unit: str) -> Markup:
     """Return the table of metrics, with the change from the first to the last method."""
     methods = list(dict.fromkeys(evaluation["method"].tolist()))
     rows = list(evaluation)
@@ -52,6 +57,7 @@ def table_section(evaluation: Evaluation, coverage: float) -> Markup:
     for metric in dict.fromkeys(evaluation["metric"].tolist()):
         words, good = _METRICS[metric]
         own = [row for row in rows if row["metric"] == metric]
+        words += f", {unit}" if unit and metric not in _SHARES else ""
         cells = [element("th", words, scope="row"), element("td", good.format(level=_percent(coverage)), class_="good")]
         cells += [element("td", _with_error(metric, row["value"], row["se"]), class_="number") for row in own]
         if change:
@@ -116,8 +122,7 @@ def regions_section(methods: Sequence[Method], anew: Collection[str]) -> Markup:
     if not methods[0].regions:
         return element("p", "No features or positions were given, so that no region could be described.")
     nominal = methods[0].observed.coverage
-    lines = list(zip(*(method.regions for method in methods), strict=True))
-    lines.sort(key=lambda line: (-max(one.grade for one in line), -abs(line[0].coverage - nominal)))
+    lines = _in_order(methods, anew)
     least = min(0.8, nominal, *(one.lower for line in lines for one in line))
     least = np.floor(least * 10) / 10
     head = [element("th", "Region", scope="col"), element("th", "rows", class_="number", scope="col")]
@@ -127,7 +132,8 @@ def regions_section(methods: Sequence[Method], anew: Collection[str]) -> Markup:
         )
         for place, method in enumerate(methods)
     ]
-    head += [element("th", f"{_percent(least)} to 100%, line at {_percent(nominal)}", class_="strip", scope="col")]
+    scale = _charts.coverage_scale(nominal, float(least))
+    head += [element("th", "Coverage, nominal ", _percent(nominal), scale, class_="strip", scope="col")]
     head += [element("th", "What the tests say", scope="col")]
     body = [_region_line(line, methods, nominal, float(least)) for line in lines if line[0].region not in anew]
     again = [_region_line(line, methods, nominal, float(least)) for line in lines if line[0].region in anew]
@@ -136,6 +142,29 @@ def regions_section(methods: Sequence[Method], anew: Collection[str]) -> Markup:
         body += [element("tr", element("th", words, colspan=len(head)), class_="group"), *again]
     table = element("table", element("thead", element("tr", head)), element("tbody", body), class_="regions")
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table of regions")
+
+
+def _in_order(methods: Sequence[Method], anew: Collection[str]) -> list[tuple[Judgement, ...]]:
+    """Return the judgements of each region by all methods, in the order of the page."""
+    nominal, lines = methods[0].observed.coverage, zip(*(method.regions for method in methods), strict=True)
+
+    def place(line: tuple[Judgement, ...]) -> tuple[bool, int, float]:
+        return line[0].region in anew, -max(one.grade for one in line), -abs(line[0].coverage - nominal)
+
+    return sorted(lines, key=place)
+
+
+def plain_text(methods: Sequence[Method], verdict: Verdict, evaluation: Evaluation, anew: Collection[str]) -> str:
+    """Return what the page says without its drawings: the verdict, the table, the regions."""
+    parts = [str(verdict), str(evaluation)]
+    if lines := _in_order(methods, anew):
+        columns = [("region", [line[0].region for line in lines]), ("rows", [f"{line[0].n:,}" for line in lines])]
+        for place, method in enumerate(methods):
+            tests = [_finding(line[place], "").replace("\u00a0", " ") for line in lines]
+            columns.append((f"{method.name} covers", [_percent(line[place].coverage) for line in lines]))
+            columns.append((f"tests of {method.name}", tests))
+        parts.append(align(columns))
+    return "\n\n".join(parts)
 
 
 def _region_line(line: Sequence[Judgement], methods: Sequence[Method], nominal: float, least: float) -> Markup:
@@ -161,7 +190,7 @@ def _finding(one: Judgement, name: str) -> str:
     return f"{prefix}{_GRADES[one.grade]}{words} ({p_value})"
 
 
-def notes_section(methods: Sequence[Method], settings: Mapping[str, str]) -> Markup:
+def notes_section(methods: Sequence[Method], settings: Mapping[str, str], *, were_searched: bool) -> Markup:
     """Return the rules behind the words, and what the report was made with."""
     coverage = methods[0].observed.coverage
     rules = [
@@ -175,9 +204,7 @@ def notes_section(methods: Sequence[Method], settings: Mapping[str, str]) -> Mar
         "“Too narrow” and “too wide” follow the coverage of central intervals, a bias apart; “too low” and “too high” "
         "the mean of the normal scores. Predictions are called worse if their error (CRPS) rose or their overall "
         "coverage moved away from the nominal one by more than two standard errors, and better only if neither did.",
-        "Regions are leaves of a small tree, grown on one half of the rows, chosen at random, so as to separate better "
-        "from worse predictions by their features; every figure of a region is from the other half. The tree is grown "
-        "for the first predictions and, where there are others, once more for the last.",
+        _SEARCHED if were_searched else "Regions were given, and are judged by all of their rows.",
         "Predictions recalibrated on few rows carry the sampling error of those rows. Tests of the last method allow "
         "for it where the number of calibration rows is known.",
         f"“Would show a gap” means: with probability {POWER:.0%}. ± is one standard error, by bootstrap of the rows.",
@@ -194,7 +221,8 @@ def _with_error(metric: str, value: float, error: float, *, signed: bool = False
     sign = "+" if signed else ""
     if metric in _SHARES:
         unit = " pts" if signed else "%"
-        return f"{100 * value:{sign}.1f} ± {100 * error:.1f}{unit}".replace("-", "−")
+        margin = "" if np.isnan(error) else f" ± {100 * error:.1f}"
+        return f"{100 * value:{sign}.1f}{margin}{unit}".replace("-", "−")
     error = 0.0 if error < 1e-9 * abs(value) else error  # what is the same in all rows has an error of rounding only
     return format_with_error(value, error, sign).replace("-", "−")
 

@@ -164,7 +164,8 @@ def _headline(first: Method, last: Method, comparison: Comparison | None) -> tup
     if not last.is_bad:
         before = {"wrong": "Not calibrated at first", "places": "Right on average but wrong in places"}
         if first.is_bad:
-            return f"{before[first.state]}, mended by recalibration{_doubt(last)}", "good"
+            doubt = _open_question(last)
+            return f"{before[first.state]}, mended by recalibration{_doubt(last) or doubt}", "fair" if doubt else "good"
         return f"{_ALONE[last.state]}, before or after recalibration{_doubt(last)}", "good"
     if comparison.worse and comparison.better:
         text = f"{' and '.join(comparison.better)}, but {' and '.join(comparison.worse)}"
@@ -181,6 +182,19 @@ def _doubt(method: Method) -> str:
     if method.state == "fine" and detectable_gap(method.observed, method.overall.n) > _TOO_COARSE:
         return ", though there are too few rows to rule it out"
     return ""
+
+
+def _open_question(method: Method) -> str:
+    """Add that a region covers far from nominal, where its rows are too few to tell that from chance."""
+    return " as far as can be told" if _unexplained(method) else ""
+
+
+def _unexplained(method: Method) -> Sequence[Judgement]:
+    """Return regions that look clearly off without evidence of it, the farthest first."""
+    level = method.observed.coverage
+    far = [one for one in method.regions if abs(one.coverage - level) >= _TOO_COARSE and one.region != EVERYWHERE]
+    far = [one for one in far if one.grade != Grade.CLEAR]
+    return sorted(far, key=lambda one: -abs(one.coverage - level))
 
 
 def _lead(first: Method, last: Method) -> str:
@@ -234,6 +248,13 @@ def _mended(first: Method, last: Method, comparison: Comparison, score: Change) 
         text, mood = "There was nothing clear to mend.", "bad" if last.is_bad or comparison.overruling else "plain"
     elif not last.is_bad:
         text, mood = "Yes: nothing is clearly off any more.", "fair" if comparison.overruling else "good"
+        if far := _unexplained(last):
+            text = (
+                f"As far as can be told: nothing is clearly off any more, but where {far[0].region}, "
+                f"{_percent(last.observed.coverage)} intervals still cover {_percent(far[0].coverage)}, which may be "
+                f"chance or not: its {far[0].n:,} rows cannot tell."
+            )
+            mood = "fair"
     elif comparison.overruling or not comparison.better:
         text = "No."
     else:

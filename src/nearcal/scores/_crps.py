@@ -12,8 +12,12 @@ from nearcal._arrays import FloatArray, IntArray, as_response
 from nearcal._normal_scores import log_normal_density, z_from_log_tails
 from nearcal.distributions import Distribution, require_distribution
 
-#: Normal scores between which integrals are taken: what lies beyond weighs less than 1e-22.
+#: Normal scores between which integrals are taken: what lies beyond weighs less than 1e-44.
 REACH = 10.0
+#: The same for rows with quantiles so large that what lies beyond counts all the same; then probabilities underflow.
+FARTHEST = 37.0
+#: Where it is looked up whether it does: near enough to each other for what is of a Normal shape to show.
+OUTSIDE = np.concatenate([-np.arange(35.0, 9.0, -5.0), np.arange(10.0, 36.0, 5.0)])
 BREAKS = np.array([-REACH, -6.0, -3.0, -1.5, 0.0, 1.5, 3.0, 6.0, REACH])
 
 #: Error allowed in an interval, as a share of the distance of the response from the predicted quantiles.
@@ -79,8 +83,11 @@ def crps_rows(dist: Distribution, y: FloatArray) -> FloatArray:
 
 def _integrate_quantiles(dist: Distribution, y: FloatArray) -> FloatArray:
     """Integrate twice the pinball loss over all levels p = Φ(t); the loss has a kink where the quantile passes y."""
-    z = np.clip(_score(dist, y)[:, np.newaxis], -REACH, REACH)
-    edges = np.sort(np.concatenate([np.broadcast_to(BREAKS, (len(y), len(BREAKS))), z], axis=1), axis=1)
+    typical = typical_distance(dist, y)
+    ends = reach_of_rows(dist.from_z(OUTSIDE[np.newaxis]) - y[:, np.newaxis], typical)
+    z = np.clip(_score(dist, y)[:, np.newaxis], -ends, ends)
+    breaks = np.broadcast_to(BREAKS, (len(y), len(BREAKS)))
+    edges = np.sort(np.concatenate([-ends, breaks, z, ends], axis=1), axis=1)
     panels = edges.shape[1] - 1
     is_below = (edges[:, 1:] <= z).ravel()
 
@@ -89,7 +96,7 @@ def _integrate_quantiles(dist: Distribution, y: FloatArray) -> FloatArray:
         distance = dist[rows].from_z(t) - y[rows, np.newaxis]
         return pinball_density(t, distance, is_below[origin, np.newaxis])
 
-    tolerance = np.repeat(RELATIVE_TOLERANCE * typical_distance(dist, y), panels)
+    tolerance = np.repeat(RELATIVE_TOLERANCE * typical, panels)
     return integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance).reshape(len(y), panels).sum(axis=1)
 
 
@@ -103,7 +110,18 @@ def pinball_density(t: FloatArray, distance: FloatArray, is_below: NDArray[np.bo
     tail = ndtr(np.where(is_below, t, -t))
     density = np.exp(log_normal_density(t))
     # a quantile that overflows does so where a distribution with a mean has no weight left
-    return np.where(np.isfinite(distance), 2 * tail * density * np.abs(distance), 0.0)
+    distance = np.where(np.isfinite(distance), np.abs(distance), 0.0)
+    return 2 * (tail * distance) * density  # in this order: far out the product of tail and density underflows
+
+
+def reach_of_rows(distance: FloatArray, typical: FloatArray) -> FloatArray:
+    """Return the score up to which each row is integrated, (n, 1), given q - y at the scores of OUTSIDE.
+
+    Quantiles of lognormal tails stretched by recalibration may grow by more than a weight of 1e-44 makes up for.
+    """
+    loss = pinball_density(OUTSIDE, distance, OUTSIDE < 0)
+    is_negligible = (loss <= 0.01 * RELATIVE_TOLERANCE * typical[:, np.newaxis]).all(axis=1)
+    return np.where(is_negligible, REACH, FARTHEST)[:, np.newaxis]
 
 
 def typical_distance(dist: Distribution, y: FloatArray) -> FloatArray:
@@ -118,6 +136,7 @@ def typical_distance(dist: Distribution, y: FloatArray) -> FloatArray:
 # function at a time and its quad_vec halves the same panels for all, while every row here has kinks of its own.
 
 _MAX_HALVINGS = 48
+_PANEL_ROUNDING = 1e-12  # of a panel's integral: quantiles as large as exp(700) round by some 1e-13 of themselves
 
 Integrand = Callable[[IntArray, FloatArray], FloatArray]
 
@@ -129,7 +148,7 @@ def integrate(f: Integrand, low: FloatArray, high: FloatArray, tolerance: FloatA
     ----------
     f : callable
         Maps (origin, x), the numbers of q intervals and positions of shape (q, order) in them, to values of the same
-        shape as x.
+        shape as x, none of them negative.
     low, high : ndarray of shape (P,)
         Ends of the intervals.
     tolerance : ndarray of shape (P,)
@@ -158,8 +177,9 @@ def integrate(f: Integrand, low: FloatArray, high: FloatArray, tolerance: FloatA
             break
         middle = a / 2 + b / 2
         left, right = panel(origin, a, middle), panel(origin, middle, b)
-        # the error of a panel may only be a fair share of the error of its interval, down to rounding
-        allowed = np.maximum(tolerance[origin] * 0.5**halving, 1e-15 * np.abs(whole))
+        # the error of a panel may only be a fair share of the error of its interval, down to rounding: below that
+        # halving would go on, twice as many panels a time
+        allowed = np.maximum(tolerance[origin] * 0.5**halving, _PANEL_ROUNDING * np.abs(left + right))
         rough = np.abs(left + right - whole) > allowed
         rough &= halving < _MAX_HALVINGS - 1
         np.add.at(total, origin[~rough], (left + right)[~rough])

@@ -1,19 +1,32 @@
 """The CRPS of recalibrated distributions, chunk by chunk."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal.distributions import Distribution, Normal
+from nearcal.distributions import Distribution, LogNormal, Normal
 from nearcal.distributions.interpolation import Interpolated, add_up, count_not_above
 from nearcal.distributions.quantile_series import quantile_values
 from nearcal.recalibration import Recalibrated
+from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Rows
-from nearcal.recalibration.score_laws import Curve, ScoreLaw, Steps
-from nearcal.scores._crps import REACH, RELATIVE_TOLERANCE, crps_rows, integrate, pinball_density
+from nearcal.recalibration.score_laws import ScoreLaw
+from nearcal.recalibration.steps import Steps
+from nearcal.scores._crps import (
+    OUTSIDE,
+    REACH,
+    RELATIVE_TOLERANCE,
+    crps_rows,
+    integrate,
+    pinball_density,
+    reach_of_rows,
+)
 from nearcal.scores.arrays import interpolated_crps, sorted_sample_crps
 
 _PANELS = 2**16  # pieces of quantile functions integrated together, to bound memory
 _ROUNDING = 1e-14  # of a response: what integrals of differences from it cannot be better than
+_CENTRAL = np.array([-2.5, -0.7, 0.0, 0.7, 2.5])  # scores whose quantiles tell how far y is from a prediction
+_LARGEST_LOG = 700.0  # of a number, nearly
 _MANY_KNOTS = 100  # of a row: then the pieces between them are short, and few nodes on each suffice
 
 
@@ -41,7 +54,31 @@ def _of_curve(law: Curve, base: Distribution, y: FloatArray) -> FloatArray:
     if isinstance(base, Normal):  # Normal quantiles are linear in the score, so the pieces stay straight
         return interpolated_crps(line.affine(base.loc, base.scale), y)
     z = law.after(base._unbounded_z(y[:, np.newaxis]))
-    score = np.where(law.has_moment(base, 1), 0.0, np.inf)
+    has_mean = law.has_moment(base, 1)
+    if not isinstance(base, LogNormal):
+        return _integrate_rows(base, line, y, z, has_mean)
+    has_mean &= np.isfinite(law.moments(base)[0])
+    log_unit = _log_unit(base, line)
+    with np.errstate(over="ignore"):  # of rows without a mean
+        score = _integrate_rows(LogNormal(base.mu - log_unit, base.sigma), line, y * np.exp(-log_unit), z, has_mean)
+        return score * np.exp(log_unit)
+
+
+def _log_unit(base: LogNormal, line: Interpolated) -> FloatArray:
+    """Return logarithms of units in which quantiles do not overflow where they count; 0 if they do not anyway.
+
+    Where log q(t) is m + b t, the loss is like exp(b t - t²): it peaks at b / 2, and counts up to 5 from there.
+    """
+    slope = base.sigma[:, np.newaxis] * line.slope_above
+    largest = base.mu[:, np.newaxis] + base.sigma[:, np.newaxis] * line.from_z(np.maximum(REACH, slope / 2 + 5))
+    return np.maximum(largest - _LARGEST_LOG, 0.0)[:, 0]
+
+
+def _integrate_rows(
+    base: Distribution, line: Interpolated, y: FloatArray, z: FloatArray, has_mean: NDArray[np.bool_]
+) -> FloatArray:
+    """Return the scores of rows, infinite for those without a mean."""
+    score = np.where(has_mean, 0.0, np.inf)
     knots = 1 + np.count_nonzero(np.diff(np.broadcast_to(line.scores, line.values.shape), axis=1), axis=1)
     block = max(1, _PANELS // (line.values.shape[1] + 2))
     for order, kind in ((3, knots > _MANY_KNOTS), (10, knots <= _MANY_KNOTS)):
@@ -55,10 +92,13 @@ def _of_curve(law: Curve, base: Distribution, y: FloatArray) -> FloatArray:
 def _integrate_pieces(base: Distribution, line: Interpolated, y: FloatArray, z: FloatArray, order: int) -> FloatArray:
     """Integrate twice the pinball loss over all levels, between the knots of each row and the score of y."""
     n, s = line.values.shape
-    ends = np.full((n, 1), REACH)
-    z = np.clip(z, -REACH, REACH)
+    quantiles = base._from_z(line.from_z(np.tile(np.append(_CENTRAL, OUTSIDE), (n, 1))))
+    distance = quantiles - y[:, np.newaxis]
+    typical = np.abs(distance[:, : len(_CENTRAL)]).mean(axis=1)
+    ends = reach_of_rows(distance[:, len(_CENTRAL) :], typical)
+    z = np.clip(z, -ends, ends)
     knots = np.broadcast_to(line.scores, (n, s))
-    edges = np.sort(np.concatenate([-ends, np.clip(knots, -REACH, REACH), z, ends], axis=1), axis=1)
+    edges = np.sort(np.concatenate([-ends, np.clip(knots, -ends, ends), z, ends], axis=1), axis=1)
     panels = s + 2
     is_below = np.arange(panels) <= count_not_above(knots, z)
 
@@ -70,8 +110,6 @@ def _integrate_pieces(base: Distribution, line: Interpolated, y: FloatArray, z: 
     piece = np.arange(panels) - ~is_below
     intercepts, slopes = line.lines()
     anchor, slope = (np.take_along_axis(table, piece, axis=1).ravel() for table in (intercepts, slopes))
-    quantiles = base._from_z(line.from_z(np.tile([-2.5, -0.7, 0.0, 0.7, 2.5], (n, 1))))
-    typical = np.abs(quantiles - y[:, np.newaxis]).mean(axis=1)
     # where an atom lies at y, distances are nothing but rounding: halving panels would never end
     tolerance = np.repeat(RELATIVE_TOLERANCE * typical + _ROUNDING * np.abs(y), panels)
     integral = integrate(loss, edges[:, :-1].ravel(), edges[:, 1:].ravel(), tolerance, order)

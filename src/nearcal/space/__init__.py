@@ -2,10 +2,22 @@
 
 from nearcal.space.calibration_space import CalibrationSpace, View
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
-from nearcal.space.search import METRICS, SEARCHES, Metric, NeighborIndex, Neighbors, Search, build_index, check_points
+from nearcal.space.search import (
+    METRICS,
+    MOST_PAIRS,
+    SEARCHES,
+    Metric,
+    NeighborIndex,
+    Neighbors,
+    Search,
+    build_index,
+    check_points,
+    count_within,
+)
 
 __all__ = [
     "METRICS",
+    "MOST_PAIRS",
     "SCALINGS",
     "SEARCHES",
     "CalibrationSpace",
@@ -19,6 +31,7 @@ __all__ = [
     "View",
     "build_index",
     "check_points",
+    "count_within",
     "is_constant",
     "principal_axes",
 ]

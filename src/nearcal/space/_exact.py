@@ -20,11 +20,12 @@ from nearcal.kernels.radius import within_blocks, within_boxes
 from nearcal.kernels.select import Nearest
 from nearcal.kernels.tree import find_leaves, order_points
 from nearcal.kernels.vector import STRIP
-from nearcal.space.search import Metric, Neighbors, equal_rows
+from nearcal.space.search import MOST_PAIRS, Metric, Neighbors, equal_rows
 
 _MOST_SAMPLED = 4096  # points on which the filter guesses how far the k nearest reach
 _MANY_POINTS = 2**18  # for which these tell too little: a search among one point in 32 does better
 _THINNING, _MOST_SAMPLED_OF_THINNED = 32, 1024
+_LOOSEST = 1e100  # an eps whose square is a number: a larger one makes infinite what divides an infinite bound
 
 
 @savable
@@ -61,14 +62,16 @@ class SortedLine:
         query_line(self.x, self.ids, _freeze(points), k, out)
         return _as_lists(out)
 
-    def within(self, points: FloatArray, radius: float) -> Neighbors:
-        """Return all points at distance <= radius of each query."""
+    def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
+        """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
         queries = _freeze(points)
         starts, indptr = np.empty(len(queries), np.int64), np.empty(len(queries) + 1, np.int64)
         reach_line(self.x, queries, radius, starts, indptr)
+        rows = min(max(1, int(np.searchsorted(indptr[1:], most, side="right"))), len(queries))
+        indptr = indptr[: rows + 1].copy()
         indices, distances = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
-        fill_line(self.x, self.ids, queries, starts, indptr, indices, distances)
-        return Neighbors(indptr, indices, distances, np.full(len(points), radius))
+        fill_line(self.x, self.ids, queries[:rows], starts[:rows], indptr, indices, distances)
+        return Neighbors(indptr, indices, distances, np.full(rows, radius))
 
 
 @savable
@@ -133,10 +136,11 @@ class LeafBoxes:
         query_boxes(self.tree, queries, k, eps, count_home(self.tree, k), candidates, near, order, out)
         return _as_lists(out)
 
-    def within(self, points: FloatArray, radius: float) -> Neighbors:
-        """Return all points at distance <= radius of each query."""
-        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius, make_near(len(self.tree.leaves)))
-        return Neighbors(indptr, indices, distances, np.full(len(points), radius))
+    def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
+        """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
+        near = make_near(len(self.tree.leaves))
+        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius, most, near)
+        return Neighbors(indptr, indices, distances, np.full(len(indptr) - 1, radius))
 
 
 @savable
@@ -225,8 +229,8 @@ class BlockedBrute:
         out = _empty_nearest(len(points), k)
         # Three standard deviations above the share of the sample in the k nearest: one guess in a thousand is too low.
         # With eps some of the k nearest are skipped, and farther ones must make up for them.
-        share = k * n_sample / n
-        rank = int((share + 3 * share**0.5 + 2) * (1 + eps / 4))
+        share, eps = k * n_sample / n, min(eps, _LOOSEST)
+        rank = int(min((share + 3 * share**0.5 + 2) * (1 + eps / 4), n_sample))
         while len(rows) > 0:  # ends at the latest with a rank beyond the sample, which is no guess at all
             guesses = np.full(len(rows), np.inf)
             if self.thinned is not None and rank < n_sample:
@@ -239,18 +243,28 @@ class BlockedBrute:
             queries, rows, rank = _freeze(queries[missed]), rows[missed], 4 * rank
         return _as_lists(out)
 
-    def within(self, points: FloatArray, radius: float) -> Neighbors:
-        """Return all points at distance <= radius of each query."""
+    def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
+        """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
         queries = _freeze(points)
         batch = make_batch(min(len(queries), MOST_ROWS), 0, self.blocks)
-        parts = [
-            within_blocks(self.blocks, queries[start : start + MOST_ROWS], radius, batch)
-            for start in range(0, max(len(queries), 1), MOST_ROWS)
-        ]
-        counts = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        indices, distances = np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts])
-        return Neighbors(indptr, indices, distances, np.full(len(points), radius))
+        indptrs, indices, distances = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0)]
+        start, rows, found = 0, MOST_ROWS, 0
+        while start < len(queries):
+            # a batch is searched block by block, so that all of its rows are found, or none
+            some = queries[start : start + rows]
+            fits, *part = within_blocks(self.blocks, some, radius, most - found, batch)
+            if fits or len(some) == 1 > start:
+                start += len(some)
+                indptrs.append(found + part[0][1:])
+                indices.append(part[1])
+                distances.append(part[2])
+                found += len(part[1])
+            elif start:
+                break
+            else:
+                rows = len(some) // 2
+        indptr = np.concatenate(indptrs)
+        return Neighbors(indptr, np.concatenate(indices), np.concatenate(distances), np.full(len(indptr) - 1, radius))
 
 
 def _sort_queries(points: FloatArray, tree: Any) -> tuple[FloatArray, IntArray]:

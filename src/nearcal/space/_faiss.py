@@ -5,16 +5,23 @@ from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidParameterError
 from nearcal._optional import import_extra
-from nearcal._saved import count, number, savable, saved_array, saved_numbers, saved_value
-from nearcal.space.search import Metric, Neighbors, equal_rows
+from nearcal._saved import count, number, require, savable, saved_array, saved_numbers, saved_value
+from nearcal.space.search import MOST_PAIRS, Metric, Neighbors, equal_rows
 
 _PROBE_QUERIES = 64
 _WANTED_RECALL = 0.95
 _BYTES = 2**24  # of coordinates gathered at a time to measure distances
+# In units of the median distance from the centre, float32 squares without overflow up to here,
+_FARTHEST_POINT = 2.0**40
+# and a query that is so many times farther than all points has no nearer neighbours than one drawn in to there:
+# being drawn in moves the order of distances by 2**-13 of the points' extent, as much as rounding does there.
+_FARTHEST_QUERY = 2.0**12
 
 
 @savable
@@ -25,6 +32,9 @@ class FaissIndex:
     points, the share of the true k nearest that is found reaches 0.95; that share is ``recall``. It is an average,
     not a guarantee, and unlike the exact searches the set found may differ in its last members with the number of rows
     asked for at once, since faiss then computes distances in another order.
+
+    Points are seen from their median, in units of about their median distance from it: coordinates of any size suit
+    float32. What float32 cannot tell apart shows in the recall, which is measured in float64.
     """
 
     metric: Metric = "euclidean"
@@ -32,8 +42,9 @@ class FaissIndex:
     def __init__(self, points: FloatArray, k: int) -> None:
         faiss = _import_faiss()
         self.points, self.shape = points, points.shape
-        self.center = points.mean(axis=0)
-        cells = self._round(points)
+        self.center = np.median(points, axis=0)  # an outlier would draw the mean away from all others
+        self._take_measure()
+        cells = self._round(points, self.reach)
         self.nlist = max(1, int(np.sqrt(len(points))))
         quantizer = faiss.IndexFlatL2(points.shape[1])
         self._index = faiss.IndexIVFFlat(quantizer, points.shape[1], self.nlist)
@@ -41,19 +52,26 @@ class FaissIndex:
         self._index.cp.min_points_per_centroid = 1  # few points are no reason to print warnings
         self._index.train(cells)
         self._index.add(cells)
-        self.nprobe, self.recall = self._choose_nprobe(cells, k)
+        self.nprobe, self.recall = self._choose_nprobe(k)
+
+    def _take_measure(self) -> None:
+        """Find the unit, a power of two, and how far points reach in it; both follow from points and center."""
+        extents = np.abs(self.points - self.center).max(axis=1)
+        unit = np.median(extents) or extents.max()
+        self.exponent = -int(np.frexp(unit)[1])
+        self.reach = min(float(np.ldexp(extents.max(), self.exponent)), _FARTHEST_POINT)
 
     def order(self, points: FloatArray) -> None:
         """Return None: this search gains nothing from an order of its queries."""
 
     def nearest(self, points: FloatArray, k: int, eps: float) -> Neighbors:
         """Return k near points of each query; ``eps`` is ignored, the recall stands in its place."""
-        indices = self._search(self._round(points), k, self.nprobe)
+        indices = self._search(points, k, self.nprobe)
         distances = self._measure(points, indices)
         indptr = equal_rows(len(points), k)
         return Neighbors(indptr, indices.ravel().astype(np.int32), distances.ravel(), distances.max(axis=1))
 
-    def within(self, points: FloatArray, radius: float) -> Neighbors:
+    def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
         """Refuse: an approximate ball would be thin where it matters. The recalibrator never asks."""
         raise InvalidParameterError("an inverted file finds the k nearest only; build another index for a radius")
 
@@ -88,6 +106,9 @@ class FaissIndex:
         index.points = saved_array(saved, "points", np.float64, (None, None))
         n, d = index.shape = index.points.shape
         index.center = saved_array(saved, "center", np.float64, (d,))
+        # from far away, all points would look the same to float32
+        is_among = (index.points.min(axis=0) <= index.center) & (index.center <= index.points.max(axis=0))
+        require(is_among.all(), f"center must lie among the points, got {index.center}")
         centroids = saved_array(saved, "centroids", np.float32, (None, d))
         index.nlist = len(centroids)
         index.nprobe = count(most=index.nlist)("nprobe", saved_value(saved, "nprobe"))
@@ -96,35 +117,45 @@ class FaissIndex:
         quantizer = faiss.IndexFlatL2(d)
         quantizer.add(centroids)
         index._index = faiss.IndexIVFFlat(quantizer, d, index.nlist)
-        rounded = index._round(index.points)  # by name: swig_ptr keeps no array alive
+        index._take_measure()
+        rounded = index._round(index.points, index.reach)  # by name: swig_ptr keeps no array alive
         # the public add would look for each point's cell again
         index._index.add_core(n, faiss.swig_ptr(rounded), None, faiss.swig_ptr(cells))
         return index
 
-    def _round(self, points: FloatArray) -> "np.ndarray[tuple[int, int], np.dtype[np.float32]]":
-        return np.ascontiguousarray(points - self.center, dtype=np.float32)
+    def _round(self, points: FloatArray, farthest: float) -> NDArray[np.float32]:
+        """Return points as faiss sees them; those beyond ``farthest`` are drawn in to there."""
+        moved = np.ldexp(points - self.center, self.exponent)
+        extents = np.abs(moved).max(axis=1, keepdims=True)
+        drawn = np.divide(farthest, extents, out=np.ones_like(extents), where=extents > farthest)
+        return np.ascontiguousarray(moved * drawn, dtype=np.float32)
 
-    def _search(self, queries: "np.ndarray[tuple[int, int], np.dtype[np.float32]]", k: int, nprobe: int) -> IntArray:
+    def _search(self, points: FloatArray, k: int, nprobe: int) -> IntArray:
         """Search with one thread: the recalibrator has its own. Rows that come back short look into more cells."""
         faiss = _import_faiss()
+        queries = self._round(points, _FARTHEST_QUERY * self.reach)
         threads = faiss.omp_get_max_threads()
         faiss.omp_set_num_threads(1)
         try:
             found: IntArray = np.asarray(self._search_cells(queries, k, nprobe))
             short = np.flatnonzero((found < 0).any(axis=1))
-            while len(short):
+            while len(short) and nprobe < self.nlist:
                 nprobe = min(2 * nprobe, self.nlist)
                 found[short] = self._search_cells(queries[short], k, nprobe)
                 short = short[(found[short] < 0).any(axis=1)]
         finally:
             faiss.omp_set_num_threads(threads)
+        for row in short:  # cells from a file may lie where float32 overflows, out of reach
+            found[row] = np.argsort(self._squares(points[row]), kind="stable")[:k]
         return found
 
-    def _search_cells(
-        self, queries: "np.ndarray[tuple[int, int], np.dtype[np.float32]]", k: int, nprobe: int
-    ) -> IntArray:
+    def _search_cells(self, queries: NDArray[np.float32], k: int, nprobe: int) -> IntArray:
         parameters = _import_faiss().SearchParametersIVF(nprobe=nprobe)
         return self._index.search(queries, k, params=parameters)[1]
+
+    def _squares(self, query: FloatArray, rows: "IntArray | slice" = slice(None)) -> FloatArray:
+        """Return squared distances in float64 from a query to some points, or all."""
+        return cdist(query[np.newaxis], self.points[rows], "sqeuclidean")[0]
 
     def _measure(self, points: FloatArray, indices: IntArray) -> FloatArray:
         """Return the distances to the points found, in float64, a few rows at a time."""
@@ -136,13 +167,15 @@ class FaissIndex:
             distances[part] = np.sqrt(np.einsum("rkd,rkd->rk", gaps, gaps))
         return distances
 
-    def _choose_nprobe(self, cells: "np.ndarray[tuple[int, int], np.dtype[np.float32]]", k: int) -> tuple[int, float]:
-        queries = cells[:: max(1, len(cells) // _PROBE_QUERIES)]
-        exact = [set(row) for row in self._search(queries, k, self.nlist)]
-        nprobe = min(self.nlist, max(1, k * self.nlist // len(cells)))
+    def _choose_nprobe(self, k: int) -> tuple[int, float]:
+        queries = self.points[:: max(1, len(self.points) // _PROBE_QUERIES)]
+        kth = [np.partition(self._squares(query), k - 1)[k - 1] for query in queries]
+        nprobe = min(self.nlist, max(1, k * self.nlist // len(self.points)))
         while True:
             found = self._search(queries, k, nprobe)
-            recall = float(np.mean([len(true & set(row)) / k for true, row in zip(exact, found, strict=True)]))
+            # one as near as the true k-th is as good as that
+            near = [self._squares(q, rows) <= most for q, rows, most in zip(queries, found, kth, strict=True)]
+            recall = float(np.mean(near))
             if recall >= _WANTED_RECALL or nprobe >= self.nlist:
                 return nprobe, recall
             nprobe = min(2 * nprobe, self.nlist)

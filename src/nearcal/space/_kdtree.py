@@ -6,9 +6,10 @@ from typing import Any, Self
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal._saved import one_of, savable, saved_array, saved_value
-from nearcal.space.search import Metric, Neighbors, equal_rows
+from nearcal._saved import one_of, require, savable, saved_array, saved_value
+from nearcal.space.search import MOST_PAIRS, Metric, Neighbors, equal_rows
 
+_LARGEST = 1e150  # as of spaces that are fitted: squared distances must not overflow
 _MINKOWSKI_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf, "cosine": 2.0}
 
 
@@ -35,7 +36,11 @@ class KDTreeIndex:
         """Build the tree again: scipy has no other way, and it is the same tree."""
         index = cls.__new__(cls)
         index.metric = one_of(*_MINKOWSKI_POWER)("metric", saved_value(saved, "metric"))
-        index._plant(saved_array(saved, "placed", np.float64, (None, None)))
+        placed = saved_array(saved, "placed", np.float64, (None, None))
+        # where distances overflow, scipy answers with row numbers that do not exist
+        farthest = max(-placed.min(), placed.max())
+        require(farthest <= _LARGEST, f"placed must not exceed {_LARGEST:g} in magnitude, got {farthest:g}")
+        index._plant(placed)
         return index
 
     def order(self, points: FloatArray) -> None:
@@ -66,18 +71,21 @@ class KDTreeIndex:
             near[undecided], nearest[undecided] = self._query(queries[undecided], k, 2 * wide, eps)
         return near, nearest
 
-    def within(self, points: FloatArray, radius: float) -> Neighbors:
-        """Return all points at distance <= radius of each query."""
+    def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
+        """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
         from scipy.spatial import cKDTree
 
         reach = np.sqrt(2 * radius) if self.metric == "cosine" else radius
-        queries = cKDTree(self._place(points))
+        placed = self._place(points)
+        found = np.cumsum(self._tree.query_ball_point(placed, reach, p=self._power, return_length=True))
+        rows = min(max(1, int(np.searchsorted(found, most, side="right"))), len(points))
+        queries = cKDTree(placed[:rows])
         pairs = queries.sparse_distance_matrix(self._tree, reach, p=self._power, output_type="ndarray")
-        order = np.lexsort((pairs["j"], pairs["i"]))
-        counts = np.bincount(pairs["i"], minlength=len(points))
+        order = np.argsort(pairs["i"] * self.shape[0] + pairs["j"], kind="stable")
+        counts = np.bincount(pairs["i"], minlength=rows)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         indices, distances = pairs["j"][order].astype(np.int32), self._from_tree(pairs["v"][order])
-        return Neighbors(indptr, indices, distances, np.full(len(points), radius))
+        return Neighbors(indptr, indices, distances, np.full(rows, radius))
 
     def _place(self, points: FloatArray) -> FloatArray:
         if self.metric != "cosine":

@@ -71,7 +71,6 @@ class CalibrationSpace:
     def whole(self) -> View:
         """All points in the space that was learnt from all of them."""
         points = self.map(self.space)
-        check_points(points, self.metric, "space_cal")
         return View(points, self._build(points), np.arange(len(points)), points)
 
     @cached_property
@@ -94,6 +93,7 @@ class CalibrationSpace:
         return View(points, self._build(points), rows, points[rows])
 
     def _build(self, points: FloatArray) -> NeighborIndex:
+        check_points(points, self.metric, "space_cal")
         return build_index(points, self.metric, self.search, self.k, self.eps)
 
     def for_neighbors(self, k: int) -> "CalibrationSpace":

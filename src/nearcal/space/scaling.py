@@ -1,20 +1,23 @@
 """Scaling of the space before distances are taken: none, standard deviations, whitening, relevance; components."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._saved import count, float_array, one_of, optional, savable, text
+from nearcal._saved import check_fields, count, declared_checks, float_array, one_of, optional, require, savable, text
 from nearcal.space._relevance import learn_relevance
 
 ScalingName = Literal["none", "standard", "whiten", "relevance"]
 SCALINGS: tuple[ScalingName, ...] = get_args(ScalingName)
 
 _LARGEST = 1e150  # squared distances must not overflow
+_SMALLEST = 1e-150  # nor vanish
+_LEAST_DEVIATION = 1e-300  # has an inverse
 _ROUNDINGS = 10  # a unit of a network is a sum, with more than one rounding in it
 
 
@@ -53,6 +56,7 @@ class Scaling:
     def learn(self, space: FloatArray, z: FloatArray | None = None) -> "SpaceMap":
         """Learn the map from calibration positions of shape (n, d) and, for relevance, their normal scores."""
         _require_moderate(space, "space_cal")
+        _require_differences(space)
         center = space.mean(axis=0)
         matrix: FloatArray | None = None
         if self.name == "standard":
@@ -81,6 +85,14 @@ class SpaceMap:
     matrix: FloatArray | None
     name: str
 
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        space_map = cls(**check_fields(saved, declared_checks(cls)))
+        d, matrix = len(space_map.center), space_map.matrix
+        if matrix is not None:
+            require(len(matrix) == d, f"matrix must have {d} rows, one a column of center, got shape {matrix.shape}")
+        return space_map
+
     @property
     def width(self) -> int:
         """The number of columns after scaling."""
@@ -105,13 +117,19 @@ def _relevant(space: FloatArray, center: FloatArray, z: FloatArray) -> FloatArra
 
 
 def _inverse_deviation(space: FloatArray) -> FloatArray:
-    return 1 / np.where(is_constant(space), 1.0, space.std(axis=0))
+    return 1 / np.where(is_constant(space), 1.0, _deviation(space))
+
+
+def _deviation(space: FloatArray) -> FloatArray:
+    """Return the standard deviation of each column, of whatever size: squares are taken in units of a power of two."""
+    exponent = np.frexp(np.abs(space).max(axis=0))[1]
+    return np.ldexp(np.ldexp(space, -exponent).std(axis=0), exponent)
 
 
 def is_constant(space: FloatArray) -> NDArray[np.bool_]:
     """Tell which columns do not vary."""
     # the rounding of the mean gives a constant column a tiny deviation
-    return space.std(axis=0) <= 1e-14 * np.abs(space).max(axis=0)
+    return _deviation(space) <= np.maximum(1e-14 * np.abs(space).max(axis=0), _LEAST_DEVIATION)
 
 
 def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
@@ -142,6 +160,15 @@ def principal_axes(moved: FloatArray) -> tuple[FloatArray, FloatArray]:
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, np.newaxis], axis=1)
     # an axis has no sign of its own: its largest entry shall be positive
     return (rows * np.where(largest < 0, -1.0, 1.0)).T, singular / np.sqrt(len(moved))
+
+
+def _require_differences(space: FloatArray) -> None:
+    widest = np.ptp(space, axis=0).max()
+    if 0 < widest < _SMALLEST:
+        raise InvalidInputError(
+            f"space_cal must have rows that are the same or differ by {_SMALLEST:g} and more, since distances are "
+            f"squared, got differences of at most {widest:g}; rescale it"
+        )
 
 
 def _require_moderate(space: FloatArray, name: str) -> None:

@@ -16,8 +16,10 @@ Search = Literal["auto", "line", "boxes", "brute", "kdtree", "faiss"]
 SEARCHES: tuple[Search, ...] = get_args(Search)
 
 _SHORTEST = 1e-150  # squares of shorter vectors underflow
+_COUNTED_TOGETHER = 2**19  # neighbours held while counting
 _FEW_POINTS = 2048  # too few for the brute force's sample
 _MOST_POINTS = 2**31 - 1  # indices are 32-bit
+MOST_PAIRS = 2**62  # no bound on the neighbours of a search
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,12 @@ class NeighborIndex(Protocol):
         """Return the k nearest points of each query; with eps > 0 each at most 1 + eps times as far as the true one."""
         ...
 
-    def within(self, points: FloatArray, radius: float) -> Neighbors:
-        """Return all points at distance <= radius of each query."""
+    def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
+        """Return all points at distance <= radius of each of the first queries.
+
+        So many queries are answered that their neighbours together are at most ``most``, but one at least: nobody
+        knows before the search how many there will be, and all of them may be more than memory holds.
+        """
         ...
 
 
@@ -67,6 +73,16 @@ def check_points(points: FloatArray, metric: str, name: str) -> None:
 def equal_rows(rows: int, k: int) -> NDArray[np.int64]:
     """Return the row pointers of ``rows`` queries with k neighbours each."""
     return np.arange(rows + 1, dtype=np.int64) * k
+
+
+def count_within(index: NeighborIndex, points: FloatArray, radius: float) -> NDArray[np.int64]:
+    """Count the points at distance <= radius of each query, holding a bounded number of them at a time."""
+    counts = [np.zeros(0, np.int64)]
+    start = 0
+    while start < len(points):
+        counts.append(np.diff(index.within(points[start:], radius, _COUNTED_TOGETHER).indptr))
+        start += len(counts[-1])
+    return np.concatenate(counts)
 
 
 def build_index(points: FloatArray, metric: Metric, search: Search, k: int, eps: float = 0.0) -> NeighborIndex:

@@ -1,7 +1,7 @@
 """Tuning: which space, how many neighbours, which weights, by leave-one-out CRPS on the calibration set."""
 
 from nearcal.tuning.candidates import Candidate
+from nearcal.tuning.choosing import tune
 from nearcal.tuning.evidence import Tuning
-from nearcal.tuning.tune import tune
 
 __all__ = ["Candidate", "Tuning", "tune"]

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from nearcal._arrays import FloatArray
+from nearcal.distributions.interpolation import power_of_two
 from nearcal.tuning.candidates import Candidate
 
 Rule = Literal["best", "one-standard-error", "two-standard-errors"]
@@ -32,11 +33,10 @@ class Comparison:
     @classmethod
     def of(cls, scores: FloatArray) -> "Comparison":
         """Compare scores of shape (candidates, n)."""
-        mean = scores.mean(axis=1)
+        mean, error = np.array([mean_and_error(own) for own in scores]).T
         best = _first_best(mean)
-        paired = [_mean_and_error(own - scores[best]) for own in scores]
-        difference, difference_error = np.array(paired).T
-        return cls(mean, np.array([_mean_and_error(own)[1] for own in scores]), difference, difference_error)
+        difference, difference_error = np.array([mean_and_error(own - scores[best]) for own in scores]).T
+        return cls(mean, error, difference, difference_error)
 
 
 def standing(mean: float) -> float:
@@ -48,12 +48,13 @@ def _first_best(means: FloatArray) -> int:
     return int(np.argmin([standing(mean) for mean in means]))
 
 
-def _mean_and_error(values: FloatArray) -> tuple[float, float]:
+def mean_and_error(values: FloatArray) -> tuple[float, float]:
     """Return the mean and its standard error; infinite scores have none."""
-    mean = float(values.mean())
-    if not np.isfinite(mean):
-        return mean, np.nan
-    return mean, float(values.std(ddof=1) / np.sqrt(len(values)))
+    if not np.isfinite(values).all():
+        return float(values.mean()), np.nan
+    unit = power_of_two(np.abs(values).max(keepdims=True))[0]  # so that neither sums nor squares overflow
+    scaled = values / unit
+    return float(unit * scaled.mean()), float(unit * (scaled.std(ddof=1) / np.sqrt(len(values))))
 
 
 def choose(

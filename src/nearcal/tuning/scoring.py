@@ -11,13 +11,15 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions import Distribution
 from nearcal.distributions.quantile_series import QuantileSeries, quantile_values
 from nearcal.recalibration import LEAST_NEIGHBORS, Smoothing, Workers
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.leave_one_out import LeaveOneOut, find_others
 from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
-from nearcal.recalibration.score_laws import CalibrationScores, Steps
+from nearcal.recalibration.progress import Report
+from nearcal.recalibration.steps import Steps
 from nearcal.scores.arrays import sorted_sample_crps
 from nearcal.space import CalibrationSpace, Scaling
 from nearcal.tuning.candidates import Candidate
-from nearcal.tuning.choice import standing
+from nearcal.tuning.choice import mean_and_error, standing
 
 Scores = dict[Candidate, FloatArray]
 Places = Mapping[tuple[str, Scaling], CalibrationSpace]
@@ -46,14 +48,31 @@ class Scorer:
     places : mapping
         The spaces of local candidates, by name and scaling.
     workers : Workers
+    report : callable, optional
+        Takes the number of rows just scored.
     """
 
     def __init__(
-        self, dist: Distribution, y: FloatArray, calibration: CalibrationScores, places: Places, workers: Workers
+        self,
+        dist: Distribution,
+        y: FloatArray,
+        calibration: CalibrationScores,
+        places: Places,
+        workers: Workers,
+        report: Report = lambda finished: None,
     ) -> None:
         self.dist, self.y, self.calibration, self.places, self.workers = dist, y, calibration, places, workers
+        self.report = report
         self.by_score = np.argsort(calibration.ranks).astype(np.int32)
         self.values_of = _values_of_rows(dist, y, calibration.z)
+
+    def work(self, k: Sequence[int], linear: bool, shrinkage: bool) -> int:
+        """Return how many rows there are to score, those of every candidate with corrections counted again."""
+        n, entrants = len(self.y), sum(size >= LEAST_NEIGHBORS for size in k) * min(len(self.places), _LINEAR_SPACES)
+        has_heat = n > _HEAT_ROWS and entrants > _FINALISTS
+        finals = _FINALISTS if has_heat else entrants
+        corrected = (entrants * _HEAT_ROWS * has_heat + finals * n) * linear
+        return n + corrected + _SHRUNK * n * (shrinkage and bool(self.places))
 
     # ---- neighbourhoods as they are ---------------------------------------------------------------------------------
 
@@ -109,7 +128,7 @@ class Scorer:
 
         pairs = 1 if self._has_standard else min(len(self.y), _MOST_GLOBAL)
         chunks = self.workers.chunks(len(order), max(pairs, *k, self.dist._values_per_row))
-        self.workers.run(task, chunks, "tuning")
+        self.workers.run(task, chunks, self.report)
 
     @property
     def _has_standard(self) -> bool:
@@ -209,7 +228,9 @@ class Scorer:
         def score(steps: Steps, own: IntArray) -> FloatArray:
             return sorted_sample_crps(*_corrected_sample(steps, self.dist[own]), self.y[own])
 
-        return left_out.gather(score, np.full(len(self.y), np.nan), rows)
+        scores = left_out.gather(score, np.full(len(self.y), np.nan), rows)
+        self.report(len(self.y) if rows is None else len(rows))
+        return scores
 
 
 def _leaders(scores: Mapping[tuple[str, Scaling], FloatArray]) -> list[tuple[str, Scaling]]:
@@ -217,11 +238,15 @@ def _leaders(scores: Mapping[tuple[str, Scaling], FloatArray]) -> list[tuple[str
     best = {}
     for place, of_space in scores.items():
         candidates = of_space.reshape(-1, of_space.shape[-1])
-        best[place] = candidates[candidates.mean(axis=1).argmin()]
-    ranking = sorted(best, key=lambda place: standing(best[place].mean()))
-    behind = {place: best[place] - best[ranking[0]] for place in ranking}
-    limits = {place: _BEHIND * rows.std() / np.sqrt(len(rows)) for place, rows in behind.items()}
-    return [place for place in scores if place in ranking[:_LINEAR_SPACES] or not behind[place].mean() > limits[place]]
+        best[place] = candidates[np.argmin([mean_and_error(rows)[0] for rows in candidates])]
+    ranking = sorted(best, key=lambda place: standing(mean_and_error(best[place])[0]))
+    behind = {place: mean_and_error(best[place] - best[ranking[0]]) for place in ranking}
+
+    def is_far_behind(place: tuple[str, Scaling]) -> bool:
+        mean, error = behind[place]
+        return mean > _BEHIND * error
+
+    return [place for place in scores if place in ranking[:_LINEAR_SPACES] or not is_far_behind(place)]
 
 
 def _corrected_sample(steps: Steps, base: Distribution) -> tuple[FloatArray, FloatArray]:

@@ -35,7 +35,7 @@ def test_an_adapter_is_returned_as_it_is():
 def test_options_that_an_adapter_does_not_have():
     with pytest.raises(nc.InvalidParameterError, match=r"TorchModel.* are head, levels, .*, dtype; got heads: leave"):
         nc.adapt(torch.nn.Linear(2, 1), heads="point")
-    with pytest.raises(nc.InvalidParameterError, match=r"SklearnModel.* are head, levels, response; got mc_drop"):
+    with pytest.raises(nc.InvalidParameterError, match=r"SklearnModel.* response, output; got mc_drop"):
         nc.adapt(LinearRegression(), mc_dropout=10)
 
 

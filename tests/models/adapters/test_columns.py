@@ -82,3 +82,16 @@ def test_wrong_tables_are_refused():
         model.represent({"a": ["x", "y"]}, "x")
     with pytest.raises(nc.InvalidParameterError, match="layer must be one of x, got 'z'"):
         model.represent(TABLE, "z")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        (r"spaces\['x'\]", ("normal", {"loc": "a", "scale": "b"}, {"x": ()})),
+        (r"parameters\['levels'\]", ("quantiles", {"levels": (), "values": ("a", "b")})),
+        (r"parameters\['loc'\]", ("normal", {"loc": "", "scale": "b"})),
+    ],
+)
+def test_no_columns_are_refused(name, arguments):
+    with pytest.raises(nc.InvalidParameterError, match=f"^{name} must name at least one column, got .*; name one"):
+        ColumnsModel(*arguments)

@@ -222,7 +222,7 @@ def test_inputs_that_are_no_numbers_offer_no_space():
     model = SklearnModel(make_pipeline(columns, Ridge()).fit(frame, Y)).prepared(frame, Y)
     assert model.layers() == ("transformed", "output")
     assert model.represent(frame, "transformed").shape == (160, 5)
-    with pytest.raises(nc.InvalidParameterError, match="layer must be one of transformed, output, got 'input'"):
+    with pytest.raises(nc.InvalidParameterError, match=r"'input' must be numbers.*'kind' of object.*among transformed"):
         model.represent(frame, "input")
     gaps = X.copy()
     gaps[::7, 1] = np.nan

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from nearcal.models.adapters._sklearn import SklearnModel
     from nearcal.models.adapters._skpro import SkproModel
     from nearcal.models.adapters._torch import TorchModel
+    from nearcal.models.adapters.function import FunctionModel
 
 __all__ = [
     "ColumnsModel",
     "DistributionHead",
     "FunctionHead",
+    "FunctionModel",
     "Head",
     "KerasModel",
     "LightGBMModel",

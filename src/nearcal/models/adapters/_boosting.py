@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,16 @@ from numpy.typing import NDArray
 from nearcal._arrays import FloatArray, as_float_array
 from nearcal._errors import InvalidInputError
 from nearcal.distributions import Distribution, from_scipy
-from nearcal.models.adapters.anatomy import Anatomy, Trees, applied_leaves, as_leaf_numbers, require_regressor
+from nearcal.models.adapters.anatomy import (
+    Anatomy,
+    Trees,
+    applied_leaves,
+    as_leaf_numbers,
+    refuse_target,
+    require_regressor,
+)
 from nearcal.models.adapters.regressors import RegressorModel
+from nearcal.models.adapters.targets import Target, pick_target
 
 # how the names of objectives begin
 _NOT_REGRESSION = {
@@ -56,8 +65,9 @@ class LightGBMModel(RegressorModel):
     """
 
     @staticmethod
-    def anatomy(model: Any) -> Anatomy:
+    def anatomy(model: Any, output: Target = None) -> Anatomy:
         """Take a fitted regressor of this framework apart."""
+        refuse_target(output, model)
         booster = model
         if hasattr(model, "fit"):  # one of the scikit-learn interface
             require_regressor(model, model.__sklearn_is_fitted__(), "regressor")
@@ -93,7 +103,7 @@ class XGBoostModel(RegressorModel):
     model : Booster, XGBRegressor, mapping of float to these, or sequence of these
         A trained model of one response. The levels of a model trained with ``objective="reg:quantileerror"`` and
         several ``quantile_alpha`` are read from it; models of one level each go in as a mapping or a list.
-    head, levels, response
+    head, levels, response, output
         As in :class:`SklearnModel`. "auto" takes quantile models as quantiles and others as point predictions.
 
     Notes
@@ -114,7 +124,7 @@ class XGBoostModel(RegressorModel):
     """
 
     @staticmethod
-    def anatomy(model: Any) -> Anatomy:
+    def anatomy(model: Any, output: Target = None) -> Anatomy:
         """Take a fitted regressor of this framework apart."""
         booster, predict, leaves = model, partial(_xgboost_output, model), partial(_xgboost_leaves, model)
         if hasattr(model, "fit"):  # one of the scikit-learn interface: predicts up to the best iteration
@@ -124,12 +134,19 @@ class XGBoostModel(RegressorModel):
         require_regressor(model, True, _kind(learner["objective"]["name"]))
         levels = json.loads(learner["objective"].get("quantile_loss_param", {}).get("quantile_alpha", "[]"))
         has_trees = learner["gradient_booster"]["name"] != "gblinear"
+        targets = int(learner["learner_model_param"]["num_target"])
+        is_quantiles = len(np.atleast_1d(levels)) > 0  # whose columns count as targets
         # rounded: levels are kept in single precision
         return Anatomy(
-            predict,
+            partial(_picked, predict, output),
             trees=Trees(leaves, _xgboost_leaf_values(booster)) if has_trees else None,
             levels=tuple(round(level, 7) for level in np.atleast_1d(levels).tolist()),
+            targets=1 if is_quantiles or output is not None else targets,
         )
+
+
+def _picked(predict: Callable[[Any], Any], output: Target, X: Any) -> Any:
+    return pick_target(predict(X), output)
 
 
 def _xgboost_output(booster: Any, X: Any, **options: Any) -> Any:
@@ -187,10 +204,11 @@ class NGBoostModel(RegressorModel):
     """
 
     @staticmethod
-    def anatomy(model: Any) -> Anatomy:
+    def anatomy(model: Any, output: Target = None) -> Anatomy:
         """Take a fitted regressor of this framework apart."""
         from sklearn.tree import BaseDecisionTree
 
+        refuse_target(output, model)
         is_regressor = any(base.__name__ == "NGBRegressor" for base in type(model).__mro__)
         require_regressor(model, bool(model.base_models), "regressor" if is_regressor else "model of another kind")
         stages = list(zip(model.base_models, model.scalings, model.col_idxs, strict=True))
@@ -201,7 +219,7 @@ class NGBoostModel(RegressorModel):
             values = [rate * tree.tree_.value[:, 0, 0] for rate, tree in zip(rates, learners, strict=True)]
             trees = Trees(partial(_ngboost_leaves, model), values)
         return Anatomy(
-            model.predict,
+            partial(_ngboost_mean, model),
             spaces={"output": partial(_ngboost_parameters, model)},
             trees=trees,
             readings={"distribution": partial(_ngboost_distribution, model)},
@@ -209,7 +227,22 @@ class NGBoostModel(RegressorModel):
         )
 
 
+def _require_width(model: Any, X: Any) -> None:
+    # NGBoost reads the columns it knows, however many there are
+    shape = np.shape(X)
+    if len(shape) == 2 and shape[1] != model.n_features:
+        raise InvalidInputError(
+            f"X must have the {model.n_features} columns that the model was trained on, got {shape[1]}"
+        )
+
+
+def _ngboost_mean(model: Any, X: Any) -> Any:
+    _require_width(model, X)
+    return model.predict(X)
+
+
 def _ngboost_distribution(model: Any, X: Any) -> Distribution:
+    _require_width(model, X)
     predicted = model.pred_dist(X)
     frozen = getattr(predicted, "dist", None)
     if not hasattr(getattr(frozen, "dist", None), "logpdf"):
@@ -225,6 +258,7 @@ def _ngboost_parameters(model: Any, X: Any) -> FloatArray:
 
 
 def _ngboost_leaves(model: Any, X: Any) -> NDArray[np.int64]:
+    _require_width(model, X)
     inputs = as_float_array(X, "X")
     stages = zip(model.base_models, model.col_idxs, strict=True)
     return np.stack([tree.apply(inputs[:, columns]) for trees, columns in stages for tree in trees], axis=1)

@@ -22,7 +22,7 @@ class KerasModel(NetworkModel):
     ----------
     model : keras.Model or sequence of keras.Model
         A trained model; several are a deep ensemble, as in :class:`nearcal.models.adapters.TorchModel`.
-    head, levels, response, mc_dropout, seed, batch_size
+    head, levels, response, output, mc_dropout, seed, batch_size
         As in :class:`nearcal.models.adapters.TorchModel`. Monte-Carlo dropout makes ``Dropout``, ``SpatialDropout`` and
         ``AlphaDropout`` layers random, and these alone.
 

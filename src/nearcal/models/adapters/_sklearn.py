@@ -18,16 +18,18 @@ from sklearn.ensemble import (
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import ARDRegression, BayesianRidge, QuantileRegressor
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
 from nearcal._arrays import FloatArray
-from nearcal._errors import InvalidInputError
+from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution, Samples
 from nearcal.models.adapters.anatomy import Anatomy, Trees, applied_leaves, as_numbers, require_regressor, take_apart
 from nearcal.models.adapters.regressors import RegressorModel
+from nearcal.models.adapters.targets import Target, pick_target, several_targets
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "identity": np.positive,
@@ -56,6 +58,9 @@ class SklearnModel(RegressorModel):
         The quantile levels of the columns that ``predict`` returns, or of a list of models.
     response : {"identity", "log"}
         "log" if the model predicts log y.
+    output : int or str, optional
+        Of a model of several targets the one to read: the number of its column, 0 for the first, or its name where
+        ``predict`` returns a data frame. Each target is calibrated on its own.
 
     Notes
     -----
@@ -88,32 +93,37 @@ class SklearnModel(RegressorModel):
     """
 
     @staticmethod
-    def anatomy(model: Any) -> Anatomy:
+    def anatomy(model: Any, output: Target = None) -> Anatomy:
         """Take a fitted regressor of this framework apart."""
         if hasattr(model, "best_estimator_"):  # a search over parameters
-            return take_apart(model.best_estimator_)
+            return take_apart(model.best_estimator_, output)
         if type(model).__name__ == "FrozenEstimator":  # scikit-learn 1.6 brought it
-            return take_apart(model.estimator)
+            return take_apart(model.estimator, output)
         _require_fitted_regressor(model)
         if isinstance(model, Pipeline):
-            return _take_apart_pipeline(model)
+            return _take_apart_pipeline(model, output)
+        predict = partial(_predict, model, output)
+        targets = _count_targets(model) if output is None else 1
         if isinstance(model, TransformedTargetRegressor):
-            inner = take_apart(model.regressor_)
+            inner = take_apart(model.regressor_, output)
             # increasing transformations, as all usual ones are, map quantiles to quantiles
-            return Anatomy(model.predict, inner.spaces, inner.trees, levels=inner.levels)
+            return Anatomy(predict, inner.spaces, inner.trees, levels=inner.levels, targets=inner.targets)
         if isinstance(model, MLPRegressor):
             hidden = range(1, len(model.coefs_))
-            return Anatomy(model.predict, {f"hidden{depth}": partial(_hidden, model, depth) for depth in hidden})
+            spaces = {f"hidden{depth}": partial(_hidden, model, depth) for depth in hidden}
+            return Anatomy(predict, spaces, targets=targets)
         if isinstance(model, GaussianProcessRegressor | BayesianRidge | ARDRegression):
-            return Anatomy(model.predict, readings={"normal": partial(_mean_and_log_std, model)}, default="normal")
+            readings = {"normal": partial(_mean_and_log_std, model, output)}
+            return Anatomy(predict, readings=readings, default="normal", targets=targets)
         if isinstance(model, HistGradientBoostingRegressor):
-            spaces = {"leaf_values": partial(_staged_values, model)}
-            return Anatomy(model.predict, spaces, levels=_quantile_level(model))
-        values = [tree.value[:, 0, 0] for tree in _trees(model)]
-        trees = Trees(partial(applied_leaves, model), values) if values else None
+            staged = {"leaf_values": partial(_staged_values, model)}
+            return Anatomy(predict, staged, levels=_quantile_level(model))
+        trees = _take_apart_trees(model, output)
+        draws: dict[str, Callable[[Any], Any]] = {}
         # the trees of a forest are predictions; those of a boosted model only add up to one
-        readings = {"trees": partial(_tree_draws, trees)} if trees is not None and isinstance(model, _FORESTS) else {}
-        return Anatomy(model.predict, trees=trees, readings=readings, levels=_quantile_level(model))
+        if trees is not None and isinstance(model, _FORESTS):
+            draws = {"trees": partial(_tree_draws, trees)}
+        return Anatomy(predict, trees=trees, readings=draws, levels=_quantile_level(model), targets=targets)
 
 
 def _require_fitted_regressor(model: Any) -> None:
@@ -133,8 +143,33 @@ def _is_fitted(model: Any) -> bool:
     return True
 
 
-def _take_apart_pipeline(pipeline: Pipeline) -> Anatomy:
-    last = take_apart(pipeline.steps[-1][1])
+def _predict(model: Any, output: Target, X: Any) -> Any:
+    return pick_target(model.predict(X), output)
+
+
+def _count_targets(model: Any) -> int:
+    """Return how many targets a model was trained on, where it tells; one otherwise."""
+    if hasattr(model, "n_outputs_"):
+        return int(model.n_outputs_)
+    if isinstance(model, MultiOutputRegressor | RegressorChain):
+        return len(model.estimators_)
+    rows = np.asarray(getattr(model, "coef_", 0.0))  # of a linear model, one a target
+    return len(rows) if rows.ndim == 2 else 1
+
+
+def _take_apart_trees(model: Any, output: Target) -> Trees | None:
+    """Return the trees of a tree or an ensemble of them; leaves of several targets have values once one is picked."""
+    trees = _trees(model)
+    if not trees:
+        return None
+    targets = trees[0].value.shape[1]
+    target = 0 if targets == 1 else output  # an output that there is not is refused by the prediction
+    values = [] if target not in range(targets) else [tree.value[:, target, 0] for tree in trees]
+    return Trees(partial(applied_leaves, model), values)
+
+
+def _take_apart_pipeline(pipeline: Pipeline, output: Target) -> Anatomy:
+    last = take_apart(pipeline.steps[-1][1], output)
     if len(pipeline.steps) == 1:
         return last
     front = pipeline[:-1].transform
@@ -154,8 +189,12 @@ def _hidden(model: MLPRegressor, depth: int, X: Any) -> FloatArray:
     return values
 
 
-def _mean_and_log_std(model: Any, X: Any) -> FloatArray:
-    mean, std = model.predict(X, return_std=True)
+def _mean_and_log_std(model: Any, output: Target, X: Any) -> FloatArray:
+    mean, std = (pick_target(part, output) for part in model.predict(X, return_std=True))
+    if np.ndim(mean) == 2 and mean.shape[1] > 1:
+        raise InvalidInputError(
+            f"the model puts out {mean.shape[1]} columns of means: {several_targets(mean.shape[1])}"
+        )
     return np.column_stack([mean, np.log(std)])
 
 
@@ -179,6 +218,11 @@ def _trees(model: Any) -> list[Any]:
 
 
 def _tree_draws(trees: Trees, X: Any) -> Distribution:
+    if not trees.values:
+        raise InvalidParameterError(
+            'head="trees" needs one target, and these trees have several: pick one by output, the number of its '
+            "column, 0 for the first"
+        )
     # "empirical": in a row on which all trees agree no tail could be fitted
     return Samples(trees.leaf_values(X), tails="empirical")
 

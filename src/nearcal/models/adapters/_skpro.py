@@ -12,6 +12,7 @@ from nearcal.distributions import Distribution, Gamma, Laplace, LogNormal, Mixtu
 from nearcal.models.adapters.anatomy import Anatomy, require_regressor
 from nearcal.models.adapters.batches import positions
 from nearcal.models.adapters.regressors import RegressorModel
+from nearcal.models.adapters.targets import Target, pick_target
 
 _SCORES = np.linspace(-4.0, 4.0, 65)
 
@@ -25,8 +26,8 @@ class SkproModel(RegressorModel):
         A fitted probabilistic regressor of one response.
     head : {"auto", "distribution", "point"}, Head or callable
         "distribution", the choice of "auto", takes ``model.predict_proba``; the others read ``model.predict``.
-    levels, response
-        As in :class:`SklearnModel`.
+    levels, response, output
+        As in :class:`SklearnModel`; targets of a skpro regressor have names.
 
     Notes
     -----
@@ -50,33 +51,45 @@ class SkproModel(RegressorModel):
     """
 
     @staticmethod
-    def anatomy(model: Any) -> Anatomy:
+    def anatomy(model: Any, output: Target = None) -> Anatomy:
         """Take a fitted regressor of this framework apart."""
         is_regressor = hasattr(model, "predict_proba") and model.get_tag("object_type") == "regressor_proba"
         require_regressor(
             model, bool(getattr(model, "is_fitted", False)), "regressor" if is_regressor else "model of another kind"
         )
         return Anatomy(
-            model.predict,
-            spaces={"output": partial(_output_quantiles, model)},
-            readings={"distribution": partial(_distribution, model)},
+            partial(_predict, model, output),
+            spaces={"output": partial(_output_quantiles, model, output)},
+            readings={"distribution": partial(_distribution, model, output)},
             default="distribution",
         )
 
 
-def _distribution(model: Any, X: Any) -> Distribution:
-    return from_skpro(model.predict_proba(X))
+def _predict(model: Any, output: Target, X: Any) -> Any:
+    return pick_target(model.predict(X), output)
 
 
-def _output_quantiles(model: Any, X: Any) -> FloatArray:
-    return positions(_distribution(model, X))
+def _distribution(model: Any, output: Target, X: Any) -> Distribution:
+    predicted = model.predict_proba(X)
+    if output is not None:
+        names = list(predicted.columns)
+        place = pick_target(tuple(range(len(names))), names.index(output) if output in names else output)
+        predicted = predicted.iloc[:, [place]]
+    return from_skpro(predicted)
+
+
+def _output_quantiles(model: Any, output: Target, X: Any) -> FloatArray:
+    return positions(_distribution(model, output, X))
 
 
 def from_skpro(distribution: Any) -> Distribution:
     """Turn a skpro distribution of shape (n, 1) into a batch."""
     d = distribution
     if d.ndim != 2 or d.shape[1] != 1:
-        raise InvalidInputError(f"model must predict one response, distributions of shape (n, 1), got shape {d.shape}")
+        raise InvalidInputError(
+            f"model must predict one response, distributions of shape (n, 1), got shape {d.shape}; pick one by output, "
+            "the number or the name of its column"
+        )
     match type(d).__name__:
         case "Normal":
             return Normal(_parameter(d, "mu"), _parameter(d, "sigma"))

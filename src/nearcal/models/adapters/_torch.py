@@ -12,6 +12,7 @@ from nearcal.distributions import Distribution, from_torch
 from nearcal.models.adapters.batches import Thinning, leaves, map_leaves
 from nearcal.models.adapters.heads import HeadLike, Response
 from nearcal.models.adapters.networks import NetworkModel, as_networks
+from nearcal.models.adapters.targets import Target
 
 torch: Any = import_extra("torch", "torch", "nearcal.adapters.TorchModel")
 
@@ -34,6 +35,10 @@ class TorchModel(NetworkModel):
         For a quantile network: the level of each output column.
     response : {"identity", "log"}
         "log" if the module predicts log y: a point or "normal" head then gives LogNormal distributions.
+    output : int or str, optional
+        Of a module of several targets the one to read: the number of a column or of a tuple's element, 0 for the first,
+        or the key of a dictionary. The head reads that one alone, and it is the layer "output". Each target is
+        calibrated on its own.
     mc_dropout : int, optional
         Number of draws of Monte-Carlo dropout, at least 2. Dropout layers alone become random; batch norm and all else
         stay in evaluation mode. Point predictions become :class:`nearcal.Samples`, any other head (also a
@@ -91,6 +96,7 @@ class TorchModel(NetworkModel):
         head: HeadLike = "auto",
         levels: Any = None,
         response: Response = "identity",
+        output: Target = None,
         mc_dropout: int | None = None,
         seed: int = 0,
         batch_size: int = 4096,
@@ -102,6 +108,7 @@ class TorchModel(NetworkModel):
             head=head,
             levels=levels,
             response=response,
+            output=output,
             mc_dropout=mc_dropout,
             seed=seed,
             batch_size=batch_size,

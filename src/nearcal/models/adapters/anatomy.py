@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from nearcal._arrays import FloatArray, as_float_array, as_space
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.models.adapters.base import NETWORKS, adapter_class, framework_of
+from nearcal.models.adapters.questions import columns_without_numbers
+from nearcal.models.adapters.targets import Target
 
 DIMENSIONS = 256  # distances are right to √(1/512), 4%; with 64, recalibration lost a quarter of what leaves gain it
 _WORDS = DIMENSIONS // 64
@@ -21,7 +23,7 @@ class Trees:
     """The trees of a fitted ensemble.
 
     ``numbers(X)`` tells the leaf of every row in every tree, shape (n, trees); ``values[t][number]`` is what that
-    leaf of tree t contributes to the prediction; ``values`` is empty where a leaf holds more than a number.
+    leaf of tree t contributes to the prediction of the target; ``values`` is empty where a leaf holds more than that.
     """
 
     numbers: Callable[[Any], NDArray[np.int64]]
@@ -56,6 +58,8 @@ class Anatomy:
         The head that "auto" means.
     levels : tuple of float
         The quantile levels that the columns of ``predict`` stand for, if they do.
+    targets : int
+        How many targets the model was trained on, as far as it tells, once one is picked that one.
     """
 
     predict: Callable[[Any], Any]
@@ -64,6 +68,7 @@ class Anatomy:
     readings: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     default: str = "auto"
     levels: tuple[float, ...] = ()
+    targets: int = 1
 
     def all_spaces(self) -> dict[str, Callable[[Any], FloatArray]]:
         """Return the spaces in the order data flows through them, those of the trees included."""
@@ -88,21 +93,24 @@ class Anatomy:
         )
 
 
-def take_apart(model: Any) -> Anatomy:
-    """Take a fitted regressor apart; its package is recognised by its class, and not imported otherwise."""
+def take_apart(model: Any, output: Target = None) -> Anatomy:
+    """Take a fitted regressor apart; its package is recognised by its class, and not imported otherwise.
+
+    Of several targets that a model predicts, ``output`` picks one.
+    """
     framework = framework_of(model)
-    return adapter_class("sklearn" if framework in (None, *NETWORKS) else framework).anatomy(model)
+    return adapter_class("sklearn" if framework in (None, *NETWORKS) else framework).anatomy(model, output)
 
 
-def take_apart_levels(models: Any, levels: Any) -> Anatomy:
+def take_apart_levels(models: Any, levels: Any, output: Target = None) -> Anatomy:
     """Take apart models that predict one quantile each: a mapping of levels, or a sequence that knows its levels."""
     if isinstance(models, Mapping):
-        parts = [take_apart(model) for model in models.values()]
+        parts = [take_apart(model, output) for model in models.values()]
         known = tuple(as_float_array(list(models), "the levels of model").tolist())
         if levels is not None:
             raise InvalidParameterError("levels must not be given twice: model is a mapping of levels to models")
     else:
-        parts = [take_apart(model) for model in models]
+        parts = [take_apart(model, output) for model in models]
         known = tuple(as_float_array(levels, "levels").ravel().tolist()) if levels is not None else _own(parts)
     if len(known) != len(parts) or len(parts) < 2:
         raise InvalidParameterError(
@@ -113,8 +121,14 @@ def take_apart_levels(models: Any, levels: Any) -> Anatomy:
 
 
 def as_numbers(X: Any) -> FloatArray:
-    """Return inputs as positions, if they are numbers without gaps."""
-    return as_space(X.toarray() if hasattr(X, "toarray") else X, "X")
+    """Return inputs as positions, if they are numbers without gaps; otherwise say which columns are not."""
+    try:
+        return as_space(X.toarray() if hasattr(X, "toarray") else X, "X")
+    except InvalidInputError as error:
+        columns = columns_without_numbers(X)
+        if not columns:
+            raise
+        raise InvalidInputError(f"X must hold numbers without gaps, got {columns}") from error
 
 
 def require_regressor(model: Any, fitted: bool, kind: str) -> None:
@@ -123,6 +137,15 @@ def require_regressor(model: Any, fitted: bool, kind: str) -> None:
         raise InvalidInputError(f"model must be a regressor, got {type(model).__name__}, a {kind}")
     if not fitted:
         raise InvalidInputError(f"model must be fitted, got an unfitted {type(model).__name__}; call its fit first")
+
+
+def refuse_target(output: Target, model: Any) -> None:
+    """Refuse to pick a target of a model that has but one."""
+    if output not in (None, 0):
+        raise InvalidParameterError(
+            f"output picks one of several targets, and {type(model).__name__} predicts one alone; leave out "
+            f"output={output!r}"
+        )
 
 
 def _own(parts: Sequence[Anatomy]) -> tuple[float, ...]:
@@ -147,6 +170,7 @@ def _side_by_side(parts: Sequence[Anatomy], levels: tuple[float, ...]) -> Anatom
         spaces={name: partial(_columns, [part.spaces[name] for part in parts]) for name in names},
         trees=trees,
         levels=levels,
+        targets=max(part.targets for part in parts),
     )
 
 

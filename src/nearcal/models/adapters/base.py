@@ -21,6 +21,7 @@ _ADAPTERS = {
     "ngboost": ("_boosting", "NGBoostModel"),
     "skpro": ("_skpro", "SkproModel"),
     "sklearn": ("_sklearn", "SklearnModel"),
+    "function": ("function", "FunctionModel"),  # no framework: a function of the user's
 }
 NETWORKS = ("keras", "torch")
 
@@ -69,6 +70,14 @@ class ModelAdapter(ABC):
         """Return the model with what :meth:`learnt` has told, as after :meth:`prepared`."""
         return self
 
+    def identity(self) -> tuple[str, tuple[str, ...]]:
+        """Return the class of the model and its layers, whatever :meth:`prepared` has learnt: known again by these."""
+        return type(self).__name__, self.layers()
+
+    def plain_inputs(self, X_cal: Any) -> Any:
+        """Return the inputs of a calibration set as those of new rows are given."""
+        return X_cal
+
     def run(self, X: Any, layers: Sequence[str]) -> tuple[Distribution, Mapping[str, FloatArray]]:
         """Return distributions and positions in several layers; a model that can do so passes its inputs once."""
         return self.distribution(X), {layer: self.represent(X, layer) for layer in layers}
@@ -86,7 +95,8 @@ def adapt(model: Any, **options: Any) -> ModelAdapter:
     model : object
         A torch.nn.Module or a Keras 3 model, or a list of either (a deep ensemble); a fitted model of LightGBM,
         XGBoost, NGBoost, skpro or scikit-learn, or any object with a ``predict`` method, or several of them that
-        predict one quantile each, as a mapping of levels to models or a list of models that know their level; or a
+        predict one quantile each, as a mapping of levels to models or a list of models that know their level; a
+        function of inputs that returns predictions (:class:`nearcal.models.adapters.FunctionModel`); or a
         :class:`nearcal.models.adapters.ModelAdapter`, which is returned as it is.
     **options
         Passed on to the adapter, for example ``head="normal"`` or ``mc_dropout=100``; see the classes in
@@ -113,9 +123,9 @@ def adapt(model: Any, **options: Any) -> ModelAdapter:
     if framework is None:
         raise InvalidInputError(
             f"model must be a torch.nn.Module, a Keras model, a list of either, or a fitted model of "
-            f"{', '.join(name for name in _ADAPTERS if name not in NETWORKS)} or with a predict method, got "
-            f"{_description(model)}; for any other, write a subclass of nearcal.adapters.ModelAdapter with layers(), "
-            "distribution(X) and represent(X, layer)"
+            f"{', '.join(name for name in _ADAPTERS if name not in (*NETWORKS, 'function'))} or with a predict method, "
+            f"or a function of X, got {_description(model)}; for any other, write a subclass of "
+            "nearcal.adapters.ModelAdapter with layers(), distribution(X) and represent(X, layer)"
         )
     adapter = adapter_class(framework)
     _check_options(adapter, options)
@@ -131,14 +141,19 @@ def framework_of(model: Any) -> str | None:
         framework = framework_of(list(model.values()))
         return None if framework in NETWORKS else framework
     roots = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
-    known = next((framework for framework in _ADAPTERS if framework in roots), None)
-    return "sklearn" if known is None and callable(getattr(model, "predict", None)) else known
+    known = next((framework for framework in _ADAPTERS if framework in roots and framework != "function"), None)
+    if known is not None or isinstance(model, type):  # a class is called to make a model: it is none
+        return known
+    if callable(getattr(model, "predict", None)):
+        return "sklearn"
+    return "function" if callable(model) else None
 
 
 def adapter_class(framework: str) -> Any:
     """Import the adapter of a framework."""
     module, name = _ADAPTERS[framework]
-    import_extra(framework, framework, f"nearcal.adapters.{name}")
+    if framework != "function":
+        import_extra(framework, framework, f"nearcal.adapters.{name}")
     return getattr(import_module(f"nearcal.models.adapters.{module}"), name)
 
 
@@ -153,12 +168,14 @@ def _check_options(adapter: type[ModelAdapter], options: Mapping[str, Any]) -> N
     unknown = [name for name in options if name not in known]
     if unknown:
         raise InvalidParameterError(
-            f"options of {adapter.__name__}, which reads this model, are {', '.join(known)}; got {', '.join(unknown)}: "
-            "leave it out, or spell it as one of these"
+            f"{unknown[0]} is no option of this model, which is read by nearcal.adapters.{adapter.__name__}: its "
+            f"options are {', '.join(known)}; got {', '.join(unknown)}: leave it out, or spell it as one of these"
         )
 
 
 def _description(model: Any) -> str:
+    if isinstance(model, type):
+        return f"the class {model.__name__}, not an object of it"
     if not isinstance(model, list | tuple):
         return type(model).__name__
     members = ", ".join(sorted({type(member).__name__ for member in model}))

@@ -30,6 +30,7 @@ class Inputs:
     """
 
     def __init__(self, X: Any) -> None:
+        self.given = X
         self.parts = map_leaves(_as_rows, X, (tuple,))  # a list is an array
         lengths = {len(part) for part in leaves(self.parts)}
         if len(lengths) != 1 or 0 in lengths:

@@ -88,6 +88,12 @@ class ColumnsModel(ModelAdapter):
     def __post_init__(self) -> None:
         check_choice(self.family, list(FAMILIES), "family")
         self._build()
+        for argument, sources in (("parameters", self.parameters), ("spaces", self.spaces)):
+            for name, source in sources.items():
+                if isinstance(source, Sequence) and not source:
+                    raise InvalidParameterError(
+                        f"{argument}[{name!r}] must name at least one column, got {source!r}; name one or leave it out"
+                    )
         if not self.columns():
             raise InvalidParameterError(
                 f"parameters must name at least one column, got numbers only, {dict(self.parameters)}: "

@@ -11,6 +11,7 @@ from nearcal._arrays import FloatArray, as_float_array, as_response, check_choic
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
 from nearcal._saved import number, one_of, optional, savable
 from nearcal.distributions import Distribution, LogNormal, Normal, Quantiles
+from nearcal.models.adapters.targets import several_targets
 
 Response = Literal["identity", "log"]
 RESPONSES: tuple[Response, ...] = get_args(Response)
@@ -165,9 +166,9 @@ def guess_head(output: Any, response: Response) -> Head:
     if columns.shape[1] == 1:
         return PointHead(response)
     raise InvalidParameterError(
-        f"the model puts out {columns.shape[1]} columns: say what they mean by head, for example "
-        'head="normal" for (μ, log σ), levels=[...] for quantiles, or a function of the output that returns a '
-        "nearcal distribution"
+        f"the model puts out {columns.shape[1]} columns: {several_targets(columns.shape[1])}; if they describe one "
+        'target, say how by head, for example head="normal" for (μ, log σ), levels=[...] for quantiles, or a function '
+        "of the output that returns a nearcal distribution"
     )
 
 
@@ -203,7 +204,9 @@ def _columns(output: Any) -> FloatArray:
 def _one_column(output: Any) -> FloatArray:
     columns = _columns(output)
     if columns.shape[1] != 1:
-        raise InvalidInputError(f'head="point" needs one output column, got {columns.shape[1]}')
+        raise InvalidInputError(
+            f'head="point" needs one output column, got {columns.shape[1]}: {several_targets(columns.shape[1])}'
+        )
     return columns[:, 0]
 
 

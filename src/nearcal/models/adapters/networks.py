@@ -17,6 +17,8 @@ from nearcal.distributions import Distribution, Mixture, Samples
 from nearcal.models.adapters.base import ModelAdapter
 from nearcal.models.adapters.batches import Inputs, Thinning, join, leaves, positions, require_rows
 from nearcal.models.adapters.heads import Head, HeadLike, PointHead, Response, choose_head, guess_head, learnt_head
+from nearcal.models.adapters.questions import asking, require_finite_output
+from nearcal.models.adapters.targets import Target, check_target, pick_target
 
 _ENDS = ("input", "output")
 _TRACED_ROWS = 16
@@ -39,7 +41,7 @@ class NetworkModel(ModelAdapter):
     ----------
     model : network or sequence of networks
         The one network, or the members of an ensemble.
-    head, levels, response, mc_dropout, seed, batch_size
+    head, levels, response, output, mc_dropout, seed, batch_size
         As in :class:`nearcal.models.adapters.TorchModel`.
     """
 
@@ -52,13 +54,16 @@ class NetworkModel(ModelAdapter):
         head: HeadLike = "auto",
         levels: Any = None,
         response: Response = "identity",
+        output: Target = None,
         mc_dropout: int | None = None,
         seed: int = 0,
         batch_size: int = 4096,
     ) -> None:
+        check_target(output)
         self.networks = tuple(self._members(model))
         self.head = choose_head(head, response, levels)
         self.response = response
+        self.output = output
         self.mc_dropout = None if mc_dropout is None else check_count(mc_dropout, "mc_dropout", 2)
         self.seed = check_count(seed, "seed", 0)
         self.batch_size = check_count(batch_size, "batch_size")
@@ -162,6 +167,11 @@ class NetworkModel(ModelAdapter):
         twin._layers = learnt["layers"]
         return twin
 
+    def identity(self) -> tuple[str, tuple[str, ...]]:
+        """Return the classes of the networks, and their layers in the order of definition."""
+        classes = ", ".join(type(network).__name__ for network in self.networks)
+        return classes, _common([self._listed(network) for network in self.networks])
+
     def __repr__(self) -> str:
         networks = ", ".join(type(network).__name__ for network in self.networks)
         return f"{type(self).__name__}({networks}, head={self._heads[0] if self._heads else self.head or 'auto'})"
@@ -189,7 +199,8 @@ class NetworkModel(ModelAdapter):
             for rows in inputs.batches(self.batch_size):
                 count = rows.stop - rows.start
                 thinning = None if dropout_seeds is None else Thinning(*dropout_seeds)  # anew: the same in every batch
-                output, seen = self._batch(network, inputs.take(rows), layers, thinning)
+                with asking(type(network).__name__):
+                    output, seen = self._batch(network, inputs.take(rows), layers, thinning)
                 if thinning is not None and not thinning.count:
                     raise InvalidParameterError(
                         "mc_dropout needs dropout layers that the inputs pass through, and none was called"
@@ -198,7 +209,10 @@ class NetworkModel(ModelAdapter):
                 outputs.append(output)
                 for layer in layers:
                     parts[layer].append(_layer_rows(layer, seen, count))
-        return _Passed(join(outputs), {layer: np.concatenate(several) for layer, several in parts.items()})
+        whole = join(outputs)
+        for leaf in leaves(whole):
+            require_finite_output(leaf, inputs.given, type(network).__name__)
+        return _Passed(whole, {layer: np.concatenate(several) for layer, several in parts.items()})
 
     def _batch(
         self, network: Any, batch: Any, layers: Sequence[str], thinning: Thinning | None
@@ -213,7 +227,7 @@ class NetworkModel(ModelAdapter):
                     undoing.callback(self._thin(layer, thinning, rows))
             for name in layers:
                 undoing.callback(self._watch(by_name[name], partial(_keep, seen, name)))
-            return self._forward(network, batch), seen
+            return pick_target(self._forward(network, batch), self.output), seen
 
     def _trace(self, network: Any, inputs: Inputs) -> list[str]:
         """Return the listed layers in the order of their calls, without those that are no spaces of their own."""

@@ -11,6 +11,7 @@ from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
 from nearcal.models.adapters.anatomy import Anatomy, as_numbers, take_apart, take_apart_levels
 from nearcal.models.adapters.base import ModelAdapter
+from nearcal.models.adapters.batches import positions
 from nearcal.models.adapters.heads import (
     HEADS,
     RESPONSES,
@@ -22,6 +23,8 @@ from nearcal.models.adapters.heads import (
     guess_head,
     learnt_head,
 )
+from nearcal.models.adapters.questions import asking, check_inputs, require_finite_output, require_one_a_row
+from nearcal.models.adapters.targets import Target, check_target, several_targets
 
 
 class RegressorModel(ModelAdapter):
@@ -32,10 +35,22 @@ class RegressorModel(ModelAdapter):
     """
 
     def __init__(
-        self, model: Any, *, head: HeadLike = "auto", levels: Any = None, response: Response = "identity"
+        self,
+        model: Any,
+        *,
+        head: HeadLike = "auto",
+        levels: Any = None,
+        response: Response = "identity",
+        output: Target = None,
     ) -> None:
+        check_target(output)
         several = isinstance(model, Mapping | list | tuple)
-        anatomy = take_apart_levels(model, levels) if several else take_apart(model)
+        anatomy = take_apart_levels(model, levels, output) if several else self._take_apart(model, output)
+        if isinstance(head, str) and head == "normal" and "normal" not in anatomy.readings and anatomy.targets > 1:
+            raise InvalidParameterError(
+                f'head="normal" reads two columns as μ and log σ of one target, and this {type(model).__name__} was '
+                f"trained on {anatomy.targets} targets: {several_targets(anatomy.targets)}"
+            )
         self.model = model
         self._response = response
         self._output, self._head = _choose_reading(anatomy, head, None if several else levels, response)
@@ -43,16 +58,23 @@ class RegressorModel(ModelAdapter):
         self._spaces = {"input": as_numbers, **anatomy.all_spaces()}
         if "output" not in self._spaces:
             self._spaces["output"] = partial(_output_columns, self._output, anatomy.predict)
-        self._gaps: frozenset[str] = frozenset()
+        self._gaps: Mapping[str, str] = {}  # spaces that are not offered, and why
 
     @staticmethod
     @abstractmethod
-    def anatomy(model: Any) -> Anatomy:
-        """Take a fitted regressor of this framework apart."""
+    def anatomy(model: Any, output: Target = None) -> Anatomy:
+        """Take a fitted regressor of this framework apart; of several targets, ``output`` picks one."""
+
+    def _take_apart(self, model: Any, output: Target) -> Anatomy:
+        return take_apart(model, output)
 
     def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name})"
+
+    @property
+    def _name(self) -> str:
         several = isinstance(self.model, Mapping | list | tuple)
-        return f"{type(self).__name__}({f'{len(self.model)} models' if several else type(self.model).__name__})"
+        return f"{len(self.model)} models" if several else type(self.model).__name__
 
     def layers(self) -> tuple[str, ...]:
         """Return the names of the spaces the model offers, in the order data flows through them."""
@@ -64,8 +86,15 @@ class RegressorModel(ModelAdapter):
 
     def represent(self, X: Any, layer: str) -> FloatArray:
         """Return where n inputs lie in the space of a layer, shape (n, d)."""
+        if layer in self._gaps:
+            raise InvalidParameterError(
+                f"layer {layer!r} must be numbers without gaps in the calibration set: {self._gaps[layer]}; encode and "
+                f"impute them, or choose among {', '.join(self.layers())}"
+            )
         self._require_layer(layer)
-        return self._spaces[layer](X)
+        check_inputs(X)
+        with asking(self._name):
+            return self._spaces[layer](X)
 
     def prepared(self, X_cal: Any, y_cal: Any) -> Self:
         """Return the model with its head fitted, offering only spaces in which the calibration set has positions."""
@@ -73,7 +102,12 @@ class RegressorModel(ModelAdapter):
 
     def output(self, X: Any) -> Any:
         """Return what the head reads: numbers, or distributions already."""
-        return self._output(X)
+        check_inputs(X)
+        with asking(self._name):
+            output = self._output(X)
+        require_one_a_row(output, X, self._name)
+        require_finite_output(output, X, self._name)
+        return output
 
     def distribution_of(self, output: Any) -> Distribution:
         """Return the distributions that the head makes of an output."""
@@ -83,30 +117,43 @@ class RegressorModel(ModelAdapter):
         """Return what ``prepared`` returns, by a given output for the calibration set instead of the model's own."""
         result = copy.copy(self)
         result._fitted_head = self._resolved_head(output).fit(output, y_cal)
-        may_have_gaps = {"input", "transformed"} & set(self._spaces)
-        result._gaps = frozenset(layer for layer in may_have_gaps if not self._has_numbers(X_cal, layer))
+        reasons = {layer: self._gap(X_cal, layer) for layer in ("input", "transformed") if layer in self._spaces}
+        result._gaps = {layer: reason for layer, reason in reasons.items() if reason is not None}
         return result
 
     def learnt(self) -> dict[str, Any]:
         """Return what ``prepared`` has learnt: the head, and spaces that are not offered."""
-        return {"head": learnt_head(self._fitted_head), "gaps": tuple(sorted(self._gaps))}
+        return {"head": learnt_head(self._fitted_head), "gaps": dict(self._gaps)}
 
     def with_learnt(self, learnt: Mapping[str, Any]) -> Self:
         """Return the model with what :meth:`learnt` has told."""
         result = copy.copy(self)
         result._fitted_head = learnt["head"]
-        result._gaps = frozenset(learnt["gaps"])
+        result._gaps = learnt["gaps"]
         return result
 
-    def _has_numbers(self, X: Any, layer: str) -> bool:
+    def identity(self) -> tuple[str, tuple[str, ...]]:
+        """Return the class of the regressor, a pipeline with its steps, and all its spaces."""
+        several = self.model.values() if isinstance(self.model, Mapping) else self.model
+        models = several if isinstance(self.model, Mapping | list | tuple) else [self.model]
+        return ", ".join(_class_words(model) for model in models), tuple(self._spaces)
+
+    def _gap(self, X: Any, layer: str) -> str | None:
+        """Return why a space cannot be had of some inputs; None if it can."""
         try:
             self._spaces[layer](X)
-        except InvalidInputError:
-            return False
-        return True
+        except InvalidInputError as error:
+            return str(error)
+        return None
 
     def _resolved_head(self, output: Any) -> Head:
         return guess_head(output, self._response) if self._head is None else self._head
+
+
+def _class_words(model: Any) -> str:
+    steps = getattr(model, "steps", None)
+    inner = f"({', '.join(type(step).__name__ for _, step in steps)})" if isinstance(steps, list) else ""
+    return f"{type(model).__name__}{inner}"
 
 
 def _choose_reading(
@@ -152,5 +199,9 @@ def _as_it_is(head: str, response: Response) -> Head:
 def _output_columns(output: Callable[[Any], Any], predict: Callable[[Any], Any], X: Any) -> FloatArray:
     """Return what the head reads, or the plain prediction where that is a distribution."""
     read = output(X)
-    columns = as_float_array(predict(X) if isinstance(read, Distribution) else read, "the model's output")
+    if isinstance(read, Distribution):
+        read = predict(X)
+    if isinstance(read, Distribution):
+        return positions(read)
+    columns = as_float_array(read, "the model's output")
     return columns.reshape(len(columns), -1)

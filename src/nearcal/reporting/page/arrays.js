@@ -1,6 +1,6 @@
-// Arrays packed by _packing.py: typed, little-endian, base64. All files of this folder share the scope of one module.
+// Arrays packed by _explorer.py: typed, little-endian, base64. All files of this folder share the scope of one module.
 
-const KINDS = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, float32: Float32Array };
+const KINDS = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, float32: Float32Array, float64: Float64Array };
 
 function decodeBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);

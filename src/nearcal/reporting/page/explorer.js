@@ -139,7 +139,7 @@ function aboutText(data) {
 function legendWords(colour, end, nominal) {
   const factor = (2 ** end).toFixed(1);
   return {
-    coverage: ["100%, too wide", formatPercent(nominal), `${formatPercent(nominal - end)} or less, too narrow`],
+    coverage: ["100%, too wide", `${formatPercent(nominal)}, nominal`, `${formatPercent(nominal - end)} or less, too narrow`],
     bias: [`−${end.toFixed(1)}, too high`, "0", `+${end.toFixed(1)}, too low`],
     spread: [`÷ ${factor}, too wide`, "1", `× ${factor}, too narrow`],
   }[colour];

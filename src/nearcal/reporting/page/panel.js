@@ -54,7 +54,7 @@ function methodKey(methods) {
 }
 
 function densities(data, { methods, observed, low, high }) {
-  const margin = 0.08 * (high - low) || 0.5;
+  const margin = Math.max(0.08 * (high - low), 1e-9 * Math.abs(low), 1e-300);
   const [start, end] = [low - margin, high + margin];
   const curves = methods.map(({ role, quantiles }) => ({ role, curve: densityCurve(quantiles, data.scores, start, end) }))
     .filter(({ curve }) => curve);

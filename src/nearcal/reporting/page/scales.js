@@ -14,13 +14,17 @@ function formatPercent(share) {
 // Round values that cut [low, high] into about `count` parts.
 function roundTicks(low, high, count) {
   const raw = (high - low) / count;
+  if (!(raw > 0) || low + raw === low) return [low]; // numbers so near to each other that none lies between
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((unit) => unit * power).find((candidate) => candidate >= raw);
   const ticks = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high + step * 1e-9; tick += step) {
+  const first = Math.ceil(low / step);
+  const last = Math.floor(high / step + 1e-9);
+  for (let i = 0; i <= Math.min(last - first, 100); i++) { // counted: far from 0, adding a step may change nothing
+    const tick = (first + i) * step;
     ticks.push(Math.abs(tick) < step * 1e-9 ? 0 : Number(tick.toPrecision(12)));
   }
-  return ticks;
+  return [...new Set(ticks)];
 }
 
 // An axis: its ticks, and where each row lies from 0 to 1. Rows without a value have NaN.
@@ -37,7 +41,8 @@ function makeAxis(packed) {
     if (high > inner[1] + reach) high = inner[1];
   }
   const gap = stepOf(packed, known);
-  const pad = gap ? 0.6 * gap : 0.03 * (high - low) || 0.5;
+  const least = 1e-9 * Math.max(Math.abs(low), Math.abs(high)); // less would be lost in rounding
+  const pad = Math.max(gap ? 0.6 * gap : 0.03 * (high - low) || 0.5 * (least === 0), least);
   const missing = values.length - known.length;
   return { name: packed.name, values, levels: packed.levels ?? null, low: low - pad, high: high + pad, gap, missing };
 }

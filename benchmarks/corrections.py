@@ -1,9 +1,9 @@
 """Cost of the local-linear correction and of relevance scaling, as ratios to the plain query of the same run.
 
-    python benchmarks/adjustment.py [--quick]
+    python benchmarks/corrections.py [--quick]
 
 Mean, standard deviation and 95% interval of new rows at k = 1000, one thread, processor time. Writes
-results/adjustment.json; --quick takes less time and writes nothing.
+results/corrections.json; --quick takes less time and writes nothing.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main():
         line = "  ".join(f"{name} {cost:.0f} µs, ratio {cost / costs['plain']:.2f}" for name, cost in costs.items())
         print(f"n = {n}, d = {d}:  {line}", flush=True)
     if not quick:
-        save("adjustment", {"unit": "microseconds per row", "cases": rows})
+        save("corrections", {"unit": "microseconds per row", "cases": rows})
 
 
 if __name__ == "__main__":

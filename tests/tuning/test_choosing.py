@@ -5,7 +5,8 @@ import pytest
 
 import nearcal as nc
 from nearcal.space import calibration_space, search
-from nearcal.tuning.tune import Menu
+from nearcal.tuning import scoring
+from nearcal.tuning.choosing import Menu
 
 PLAIN = {"linear": False, "shrinkage": False}
 
@@ -127,13 +128,30 @@ def test_progress(problem, capsys):
     calls = []
     workers = nc.Workers(progress=lambda done, total: calls.append((done, total)))
     tuning = nc.tune(dist, y, spaces["both"], k=10, workers=workers)
-    assert calls[-1] == (1500, 1500)
+    # all rows once, those of three local-linear and two shrunk candidates again
+    assert calls[-1] == (6 * 1500, 6 * 1500)
+    assert {total for _, total in calls} == {6 * 1500}
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     calls.clear()
     tuning.recalibrator.recalibrate(dist[:5], spaces["both"][:5]).mean()
     assert not calls  # what was chosen is not followed any more
     nc.tune(dist, y, spaces["both"], k=10, workers=nc.Workers(progress=True))
-    assert "tuning" in capsys.readouterr().out
+    assert "choosing how to recalibrate" in capsys.readouterr().err
+
+
+def test_progress_of_a_race_is_one_count(monkeypatch):
+    monkeypatch.setattr(scoring, "_RACE_FROM", 400)
+    monkeypatch.setattr(scoring, "_RACE_ROWS", 150)
+    rng = np.random.default_rng(8)
+    x, calls = rng.normal(size=(500, 3)), []
+    spaces = {str(i): np.roll(x, i, axis=1) ** (i % 2 + 1) for i in range(5)}
+    workers = nc.Workers(progress=lambda done, total: calls.append((done, total)))
+    nc.tune(nc.Normal(x[:, 0], 1.0), rng.normal(size=500), spaces, k=20, linear=False, shrinkage=False, workers=workers)
+    assert [total for _, total in calls] == [500] * len(calls)
+    done = [done for done, _ in calls]
+    assert done == sorted(done)
+    assert 150 in done
+    assert done[-1] == 500
 
 
 ERRORS = {

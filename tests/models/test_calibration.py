@@ -3,7 +3,10 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 import nearcal as nc
 from nearcal.models.adapters import ModelAdapter
@@ -54,7 +57,8 @@ def calibrated(data):
 
 def test_it_tunes_prepares_and_passes_the_inputs_once(data, calibrated):
     assert calibrated.model.spread == pytest.approx(np.std(data[1] - data[0][:, 0]))
-    assert calibrated.model.passes == [("input", "hidden")]
+    # the calibration set once, and a few rows of it, to know the model again
+    assert calibrated.model.passes == [("input", "hidden"), tuple(calibrated.layer.split(" + "))]
     assert calibrated.layer in ("hidden", "input + hidden")  # relevance finds the column in both
     assert calibrated.tuning.chosen.space == calibrated.layer
     assert calibrated.reason == calibrated.tuning.reason
@@ -91,8 +95,8 @@ def test_a_given_recalibrator_leaves_nothing_to_tune(data):
     )
     given = nc.calibrate(TwoLayers(), *data, layer="input", recalibrator=recalibrator)
     assert given.tuning is None
-    assert given.reason == "The recalibrator was given."
-    assert given.model.passes == [("input",)]
+    assert given.reason == f"{recalibrator!r} was given in the space 'input': nothing was compared or chosen."
+    assert given.model.passes == [("input",), ("input",)]
     assert given.layer == "input"
     assert given.recalibrator.get_params() == recalibrator.get_params()
     assert given.predict(data[0][:3]).has_density  # not so by steps
@@ -298,3 +302,69 @@ def test_corrections_can_be_given(data):
     assert local.sum() > 0
     assert given.tuning.table["linear"][local].all()
     assert not given.tuning.table["shrinkage"].any()
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+FRAME = pd.DataFrame({"age": [1.0, 2.0, np.nan, 4.0] * 10, "size": np.arange(40.0), "city": ["Rome", "Oslo"] * 20})
+RESPONSES = np.random.default_rng(0).normal(size=40)
+
+
+def test_why_a_space_is_not_offered():
+    histogram = HistGradientBoostingRegressor(max_iter=2, categorical_features="from_dtype")
+    frame = FRAME.astype({"city": "category"})
+    model = histogram.fit(frame, RESPONSES)
+    message = (
+        r"layer 'input' must be numbers without gaps.*10 in column 'age' that are missing.*column 'city' of category; "
+        r"encode and impute them, or choose among leaf_values, output"
+    )
+    for layer in ("input", "input + output"):
+        with pytest.raises(nc.InvalidParameterError, match=message):
+            nc.calibrate(model, frame, RESPONSES, layer=layer)
+    gaps = frame[["age", "size"]].to_numpy()
+    with pytest.raises(nc.InvalidParameterError, match=r"10 in column 0 that are missing or infinite"):
+        nc.calibrate(HistGradientBoostingRegressor(max_iter=2).fit(gaps, RESPONSES), gaps, RESPONSES, layer="input")
+
+
+def test_an_argument_that_is_nearly_one_of_calibrate(data):
+    for options, message in (
+        ({"layers": "input"}, r"layers is no argument of calibrate: did you mean layer\? got layers='input'"),
+        ({"recalibrater": 1}, r"did you mean recalibrator\?"),
+        ({"worker": 1}, r"did you mean workers\?"),
+    ):
+        with pytest.raises(nc.InvalidParameterError, match=message):
+            nc.calibrate(torch.nn.Linear(6, 1), *data, **options)
+    with pytest.raises(nc.InvalidParameterError, match=r"colour is no option of this model, which is read by"):
+        nc.calibrate(torch.nn.Linear(6, 1), *data, colour="red")
+
+
+@pytest.mark.parametrize("names", [None, ["age", "size"]])
+@pytest.mark.parametrize("model", [torch.nn.Linear(2, 1), lambda X: np.asarray(X).sum(axis=1)])
+def test_a_row_with_a_gap_is_blamed_on_its_column(model, names):
+    X = FRAME[["age", "size"]].to_numpy(copy=True)
+    X[:, 0] = np.arange(40.0)
+    calibrated = nc.calibrate(model, X, RESPONSES, recalibrator=nc.VarianceScaling())
+    X[7, 1], X[9, 0] = np.nan, np.inf
+    given = X if names is None else pd.DataFrame(X, columns=names)
+    column = "column 1" if names is None else "column 'size'"
+    message = rf"2 rows of 40 for which it does not, the first row 7, whose inputs are not finite in {column}: drop or"
+    with pytest.raises(nc.InvalidInputError, match=message):
+        calibrated.predict(given)
+    with pytest.raises(nc.InvalidInputError, match=message):
+        nc.calibrate(model, given, RESPONSES)
+
+
+def test_a_model_that_predicts_no_number_is_blamed_itself():
+    with pytest.raises(nc.InvalidInputError, match="the first row 0, whose inputs are finite: look at the model"):
+        nc.calibrate(lambda X: X[:, 0] * np.nan, np.ones((20, 1)), np.arange(20.0))
+
+
+def test_the_reason_of_what_was_given(data):
+    def reason(**options):
+        return nc.calibrate(lambda X: X[:, 0], *data, **options).reason
+
+    given = "VarianceScaling() was given in the space 'input'"
+    assert reason(recalibrator=nc.VarianceScaling()) == (
+        f"{given}, the first layer of the model: nothing was compared or chosen."
+    )
+    assert reason(recalibrator=nc.VarianceScaling(), layer="input") == f"{given}: nothing was compared or chosen."

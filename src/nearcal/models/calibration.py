@@ -1,16 +1,26 @@
 """From a trained model and a calibration set to a calibrated model."""
 
 import copy
+import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, check_count
 from nearcal._errors import InvalidParameterError
-from nearcal.models.adapters import ModelAdapter, adapt
-from nearcal.models.calibrated_model import AnyRecalibrator, CalibratedModel, join_layers, run_layers
+from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
+from nearcal.models.adapters.targets import refuse_several_responses
+from nearcal.models.calibrated_model import (
+    AnyRecalibrator,
+    CalibratedModel,
+    column_names,
+    join_layers,
+    run_layer,
+    run_layers,
+)
+from nearcal.models.fingerprint import Fingerprint
 from nearcal.recalibration import LocalRecalibrator, Workers
-from nearcal.tuning import tune
+from nearcal.tuning import Tuning, tune
 
 _WIDEST = 256  # columns of a layer that takes part in the joined space
 
@@ -24,6 +34,7 @@ def calibrate(
     recalibrator: AnyRecalibrator | None = None,
     tuning: Mapping[str, Any] | None = None,
     workers: Workers | None = None,
+    probes: int = 8,
     **adapter_options: Any,
 ) -> CalibratedModel:
     """Recalibrate a trained model by the errors it makes on a calibration set.
@@ -50,6 +61,9 @@ def calibrate(
         Options of :func:`nearcal.tune`, which narrow the choice: ``{"k": (50, 100)}``.
     workers : Workers, optional
         Threads, memory and progress of the choice, and of the recalibrator chosen.
+    probes : int
+        How many of the calibration inputs are kept, and saved, to know the model again by what it makes of them; see
+        :meth:`Recalibration.attach`. Fewer are kept of large inputs. Inputs may be personal data: 0 keeps none.
     **adapter_options
         What the adapter of the model asks for, such as the head of a network.
 
@@ -82,41 +96,62 @@ def calibrate(
     if recalibrator is not None and tuning is not None:
         raise InvalidParameterError("tuning chooses a recalibrator: give tuning or recalibrator, got both")
     workers = Workers.of(workers)
+    check_count(probes, "probes", 0)
+    names = _layer_names(layer)
+    refuse_several_responses(y_cal, "y_cal")
     adapter = adapt(model, **adapter_options).prepared(X_cal, y_cal)
     if recalibrator is not None:
-        return _given(adapter, X_cal, y_cal, layer, recalibrator)
-    return _tuned(adapter, X_cal, y_cal, layer, options, workers)
+        fitted, name, reason = _given(adapter, X_cal, y_cal, names, recalibrator)
+        found: Tuning | None = None
+    else:
+        found = _tuned(adapter, X_cal, y_cal, names, options, workers)
+        fitted, name, reason = found.recalibrator, found.chosen.space, found.reason
+    if isinstance(adapter, ColumnsModel):  # finds columns by their names, and is saved as a whole
+        return CalibratedModel(adapter, fitted, name, reason, found)
+    columns = column_names(adapter.plain_inputs(X_cal))
+    fingerprint = Fingerprint.of(adapter, X_cal, lambda X: run_layer(adapter, X, name), probes)
+    return CalibratedModel(adapter, fitted, name, reason, found, columns, fingerprint)
 
 
 def _tuned(
     adapter: ModelAdapter,
     X_cal: Any,
     y_cal: Any,
-    layer: str | Sequence[str],
+    names: Sequence[str] | None,
     options: Mapping[str, Any],
     workers: Workers,
-) -> CalibratedModel:
-    dist, spaces = run_layers(adapter, X_cal, _layer_names(layer) or adapter.layers())
-    if _layer_names(layer) is None:
+) -> Tuning:
+    dist, spaces = run_layers(adapter, X_cal, names or adapter.layers())
+    if names is None:
         spaces |= _joined_ends(spaces)
-    tuning = tune(dist, y_cal, spaces, **options, workers=workers)
-    return CalibratedModel(adapter, tuning.recalibrator, tuning.chosen.space, tuning.reason, tuning)
+    return tune(dist, y_cal, spaces, **options, workers=workers)
 
 
 def _given(
-    adapter: ModelAdapter, X_cal: Any, y_cal: Any, layer: str | Sequence[str], recalibrator: AnyRecalibrator
-) -> CalibratedModel:
-    names = _layer_names(layer) or adapter.layers()[:1]
+    adapter: ModelAdapter, X_cal: Any, y_cal: Any, names: Sequence[str] | None, recalibrator: AnyRecalibrator
+) -> tuple[Any, str | None, str]:
+    """Return the recalibrator fitted, its space, and the reason for both."""
+    by_whom = ", the first layer of the model" if names is None else ""
+    names = adapter.layers()[:1] if names is None else names
     if len(names) > 1:
         raise InvalidParameterError(f"layer must be one name where a recalibrator is given, got {names}")
     dist, spaces = run_layers(adapter, X_cal, names)
     name = names[0] if names else None  # a model may have no layers, and many recalibrators ask for none
     fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, None if name is None else spaces[name])
-    return CalibratedModel(adapter, fitted, name, "The recalibrator was given.")
+    where = "" if name is None else f" in the space {name!r}{by_whom}"
+    return fitted, name, f"{recalibrator!r} was given{where}: nothing was compared or chosen."
 
 
-def _layer_names(layer: str | Sequence[str]) -> Sequence[str] | None:
+def _layer_names(layer: Any) -> Sequence[str] | None:
     """Return the names given, each once; None for "auto"."""
+    if not isinstance(layer, str) and not (
+        isinstance(layer, Sequence) and all(isinstance(name, str) for name in layer)
+    ):
+        raise InvalidParameterError(
+            f"layer must be the name of a layer of the model or a sequence of names, got {type(layer).__name__}; for a "
+            "space of your own make the model a function, and give it as space=function: see "
+            "nearcal.adapters.FunctionModel"
+        )
     names = [layer] if isinstance(layer, str) else list(dict.fromkeys(layer))
     if not names:
         raise InvalidParameterError("layer must name at least one layer, got none")
@@ -147,7 +182,13 @@ def _tuning_options(tuning: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 def _refuse_misplaced(adapter_options: Mapping[str, Any]) -> None:
     """Refuse options that are no adapter's but the workers', the choice's or a recalibrator's."""
+    own = [name for name in _names_of(calibrate) if name != "adapter_options"]
     for name in adapter_options:
+        meant = difflib.get_close_matches(name, own, 1, 0.8)
+        if meant:
+            raise InvalidParameterError(
+                f"{name} is no argument of calibrate: did you mean {meant[0]}? got {name}={adapter_options[name]!r}"
+            )
         if name in _names_of(Workers):
             raise InvalidParameterError(
                 f"{name} is no argument of calibrate: give workers=nc.Workers({name}=...), got {name}="

@@ -23,7 +23,7 @@ from nearcal.recalibration import (
     Workers,
     calibration_scores,
 )
-from nearcal.recalibration.score_laws import CalibrationScores
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant
 from nearcal.tuning.candidates import Candidate
@@ -205,7 +205,7 @@ def tune(
     'both'
     >>> new = tuning.recalibrator.recalibrate(nc.Normal([0.0, 0.0], 1.0), [[0.0, -0.9], [0.0, 0.9]])
     >>> new.std().round(1)
-    array([0.2, 6.3])
+    array([0.2, 6.2])
     """
     dist = require_distribution(dist_cal, "dist_cal")
     z = calibration_scores(dist, y_cal)
@@ -224,31 +224,34 @@ def tune(
         (space, how): CalibrationSpace(positions[space], z, how, menu.k[0] + 1)
         for space, how in menu.searches(positions)
     }
-    with ThreadPoolExecutor(workers.count()) as pool:
-        list(pool.map(lambda space: space.views, places.values()))
-    scored = _score(dist, y, calibration, places, menu, workers)
-    is_calibrated = float(kstest(z, "norm").pvalue) >= _UNIFORM_ENOUGH
-    candidates, comparison = list(scored), Comparison.of(np.array(list(scored.values())))
-    place, within = choose(candidates, comparison, rule, is_calibrated)
+    scorer = Scorer(dist, y, calibration, places, workers.silent())
+    total = scorer.work(menu.k, True in menu.linear, True in menu.shrinkage)
+    with workers.reporting("choosing how to recalibrate", total) as report:
+        scorer.report = report
+        with ThreadPoolExecutor(workers.count()) as pool:
+            list(pool.map(lambda space: space.views, places.values()))
+        scored = _score(scorer, menu)
+        is_calibrated = float(kstest(z, "norm").pvalue) >= _UNIFORM_ENOUGH
+        candidates, comparison = list(scored), Comparison.of(np.array(list(scored.values())))
+        place, within = choose(candidates, comparison, rule, is_calibrated)
+        recalibrator = _fit(candidates[place], calibration, places, menu, workers.silent())
+        report(total)  # candidates that there were not
     return Tuning(
         tabulate(candidates, comparison, place),
         candidates[place],
         explain(candidates, comparison, place, within),
-        _fit(candidates[place], calibration, places, menu, workers.silent()),
+        recalibrator,
     )
 
 
-def _score(
-    dist: Distribution, y: FloatArray, calibration: CalibrationScores, places: Places, menu: Menu, workers: Workers
-) -> dict[Candidate, FloatArray]:
+def _score(scorer: Scorer, menu: Menu) -> dict[Candidate, FloatArray]:
     """Return the leave-one-out CRPS of every row under every candidate."""
-    scorer = Scorer(dist, y, calibration, places, workers)
     everyone, plain = scorer.score_plain(menu.k or [1], menu.smoothing)
     linear = scorer.score_linear(plain, menu.k) if True in menu.linear else {}
     local = {**(plain if False in menu.linear else {}), **linear}
     shrunk = scorer.score_shrunk(local) if True in menu.shrinkage else {}
     local = {**(local if False in menu.shrinkage else {}), **shrunk}
-    return {Candidate("none"): crps(dist, y), Candidate("global"): everyone, **local}
+    return {Candidate("none"): crps(scorer.dist, scorer.y), Candidate("global"): everyone, **local}
 
 
 def _fit(

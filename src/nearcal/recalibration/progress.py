@@ -1,0 +1,119 @@
+"""How far a long computation is: told to a function, or drawn on stderr, by rich where it is installed."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeAlias
+
+from nearcal._errors import MissingExtraError
+from nearcal._optional import import_extra
+
+Progress: TypeAlias = bool | Callable[[int, int], None] | None
+Report: TypeAlias = Callable[[int], None]  # takes the amount just finished
+
+_SOON = 1.0  # seconds after which a terminal shows what nobody asked it to show
+_INTERVAL = 0.5  # seconds between two lines of text
+_LONG = 5.0  # seconds that are worth an estimate
+
+
+def on_terminal(progress: Progress) -> Progress:
+    """Return what is shown where nothing was said: a bar, if somebody looks at stderr."""
+    return progress if progress is not None or not _is_terminal(sys.stderr) else _soon
+
+
+def _soon(done: int, total: int) -> None:
+    """Stand for a bar that is drawn once the work has taken a second."""
+
+
+@contextmanager
+def reporting(progress: Progress, activity: str, total: int) -> Iterator[Report]:
+    """Yield a function that takes the amount of work just finished, of ``total`` in all."""
+    if progress is True or progress is _soon:
+        with _bar(activity, total, 0.0 if progress is True else _SOON) as report:
+            yield report
+    elif callable(progress):
+        tell, done = progress, 0
+
+        def count(finished: int) -> None:
+            nonlocal done
+            done = min(done + finished, total)
+            tell(done, total)
+
+        yield count
+    else:
+        yield lambda finished: None
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and hasattr(stream, "isatty") and not stream.closed and stream.isatty()
+
+
+@contextmanager
+def _bar(activity: str, total: int, delay: float) -> Iterator[Report]:
+    try:
+        rich = import_extra("rich.progress", "progress", "a progress bar")
+        console = import_extra("rich.console", "progress", "a progress bar").Console(file=sys.stderr)
+    except MissingExtraError:
+        with _text(activity, total, delay, sys.stderr) as report:
+            yield report
+        return
+    columns = (*rich.Progress.get_default_columns(), rich.TextColumn("left"))
+    bar = rich.Progress(*columns, console=console, transient=delay > 0)
+    line = bar.add_task(activity, total=total)
+    start = threading.Timer(delay, bar.start)
+    start.daemon = True
+    if delay:
+        start.start()
+    else:
+        bar.start()
+    try:
+        yield lambda finished: bar.advance(line, finished)
+    finally:
+        start.cancel()
+        bar.stop()
+
+
+@contextmanager
+def _text(activity: str, total: int, delay: float, stream: TextIO) -> Iterator[Report]:
+    """Write a line that is written over again, by a thread: the caller may be compiling for a minute."""
+    began, done, ended = time.monotonic(), 0, threading.Event()
+    written = 0
+
+    def write(line: str, end: str = "") -> None:
+        nonlocal written
+        stream.write(f"\r{line:<{written}}{end}")
+        stream.flush()
+        written = len(line)
+
+    def draw() -> None:
+        if ended.wait(delay):
+            return
+        while True:
+            write(describe(activity, done, total, time.monotonic() - began))
+            if ended.wait(_INTERVAL):
+                return
+
+    def count(finished: int) -> None:
+        nonlocal done
+        done = min(done + finished, total)
+
+    drawing = threading.Thread(target=draw, daemon=True)
+    drawing.start()
+    try:
+        yield count
+    finally:
+        ended.set()
+        drawing.join()
+        if written or not delay:
+            write(describe(activity, done, total, time.monotonic() - began), "\n")
+
+
+def describe(activity: str, done: int, total: int, seconds: float) -> str:
+    """Say how far something is, and when it will be done, if that is long."""
+    left = seconds * (total - done) / done if done else 0.0
+    estimate = (
+        f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left" if left > _LONG else ""
+    )
+    return f"{activity}: {100 * done // max(total, 1)}%{estimate}"

@@ -1,0 +1,271 @@
+"""Attacks on the compiled kernels, over random and extreme arrays, against their slow twins.
+
+Where numbers are no numbers there is nothing to compare: then a kernel shall index with nothing that it has not
+checked, which ``python -m tests.fuzz.kernels SEED CASES``, run with NUMBA_BOUNDSCHECK=1, sees.
+"""
+
+import itertools
+import sys
+import traceback
+import zlib
+
+import numpy as np
+
+import nearcal as nc
+from nearcal.kernels import adjust, leave_one_out, quantiles, select, series, summary, trees, weights
+from nearcal.recalibration import SMOOTHINGS
+from nearcal.recalibration.neighborhoods import smoothing_code
+from nearcal.space import _exact
+from tests import reference
+
+LEVELS = np.array([0.0, 1e-300, 1e-9, 0.3, 0.5, 0.9, 1 - 1e-16, 1.0])
+ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 1e155, 1.0])
+
+
+def _values(rng, n):
+    """Return n numbers and whether they are moderate, so that twins can be compared."""
+    values = rng.normal(size=n)
+    match rng.integers(4):
+        case 0:
+            return np.round(values), True
+        case 1:
+            return values, True
+        case 2:
+            return values * 10.0 ** rng.uniform(-300, 300, n), False
+    odd = rng.random(n) < rng.choice([0.05, 0.5, 1.0])
+    return np.where(odd, rng.choice(ODD, n), values), False
+
+
+def _neighborhoods(rng):
+    """Return indptr, indices and weights, and the number of points."""
+    n = int(rng.integers(1, 600))
+    lengths = rng.integers(1, n + 1, size=int(rng.integers(1, 5)))
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([rng.permutation(n)[:length] for length in lengths]).astype(np.int32)
+    own = rng.uniform(size=len(indices)) * (rng.random(len(indices)) < rng.choice([0.2, 1.0]))
+    for a, b in itertools.pairwise(indptr):
+        own[a] += 1e-3
+        own[a:b] /= own[a:b].sum()
+    return n, indptr, indices, own
+
+
+def _each(indptr):
+    return enumerate(map(slice, indptr, indptr[1:]))
+
+
+# ---- searches -------------------------------------------------------------------------------------------------------
+
+
+def attack_searches(rng):
+    n, d = int(rng.choice([1, 2, 63, 64, 65, 300, 2100])), int(rng.choice([1, 2, 5, 17]))
+    points = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-140, 140, d if rng.random() < 0.3 else 1)
+    if rng.random() < 0.4:
+        points = np.round(3 * points / np.abs(points).max())
+    queries = np.concatenate(
+        [points[rng.integers(n, size=4)], points[rng.integers(n, size=4)] * rng.normal(size=(4, d))]
+    )
+    k, eps = min(n, int(rng.choice([1, 3, 70, 2100]))), float(rng.choice([0.0, 0.0, 2.0]))
+    structures = [_exact.LeafBoxes, _exact.BlockedBrute] + [_exact.SortedLine] * (d == 1)
+    squares = reference.squares(points, queries)
+    expected = np.sort(np.argsort(squares, axis=1, kind="stable")[:, :k], axis=1)
+    radius = float(np.sqrt(np.sort(squares[0])[k - 1]))
+    for structure in structures:
+        index = structure(points)
+        if eps == 0:
+            found = index.nearest(queries, k, eps).indices.reshape(-1, k)
+            np.testing.assert_array_equal(np.sort(found, axis=1), expected)
+        within = index.within(queries, radius, int(rng.choice([0, 100, 10**9])))
+        counts = (np.sqrt(squares) <= radius).sum(axis=1)
+        np.testing.assert_array_equal(np.diff(within.indptr), counts[: len(within.radius)])
+        odd = queries.copy()
+        odd[rng.integers(len(odd)), rng.integers(d)] = rng.choice(ODD[:3])
+        found = index.nearest(odd, k, eps).indices
+        assert ((found >= 0) & (found < n)).all()
+        index.within(odd, radius)
+
+
+# ---- neighbourhoods -------------------------------------------------------------------------------------------------
+
+
+def attack_weighted_quantiles(rng):
+    n, indptr, indices, own = _neighborhoods(rng)
+    scores, moderate = _values(rng, n)
+    which = np.append(np.arange(len(indptr) - 1), -1)
+    levels = np.tile(LEVELS, (len(which), 1))
+    found = quantiles.weighted_quantiles(indptr, indices, own, scores, which, levels)
+    if moderate:
+        for row, part in _each(indptr):
+            expected = [reference.weighted_quantile(scores[indices[part]], own[part], p) for p in LEVELS]
+            np.testing.assert_array_equal(found[row], expected)
+    odd = _values(rng, len(own))[0]
+    quantiles.weighted_quantiles(
+        indptr, indices, odd, scores, which, _values(rng, levels.size)[0].reshape(levels.shape)
+    )
+
+
+def attack_summaries(rng):
+    n, indptr, indices, own = _neighborhoods(rng)
+    scores, moderate = _values(rng, n)
+    mean, variance = summary.weighted_moments(indptr, indices, own, scores)
+    which, threshold = np.arange(len(indptr) - 1), float(scores[0])
+    below, above = summary.weight_below(indptr, indices, own, scores, which, np.full((len(which), 1), threshold))
+    lengths = np.diff(indptr)
+    table = np.zeros((len(lengths), lengths.max()))
+    inside = np.arange(lengths.max()) < lengths[:, np.newaxis]
+    table_weights = table.copy()
+    table[inside], table_weights[inside] = scores[indices], own
+    row_mean, row_variance = summary.row_moments(table, table_weights)
+    if moderate:
+        for row, part in _each(indptr):
+            s, w = scores[indices[part]], own[part]
+            for found in ((mean[row], variance[row]), (row_mean[row], row_variance[row])):
+                np.testing.assert_allclose(found, reference.weighted_moments(s, w), rtol=1e-9, atol=1e-12)
+            expected = reference.weight_below(s, w, threshold)
+            np.testing.assert_allclose((below[row, 0], above[row, 0]), expected, rtol=1e-9, atol=1e-14)
+
+
+def attack_weigh(rng):
+    _, indptr, indices, _ = _neighborhoods(rng)
+    distances, moderate = _values(rng, len(indices))
+    smoothing = str(rng.choice(SMOOTHINGS))
+    distances = np.abs(distances)
+    radius = np.array([distances[part].max() for _, part in _each(indptr)])
+    own = weights.weigh(indptr, distances, radius, smoothing_code(smoothing))[0]
+    if moderate:
+        for row, part in _each(indptr):
+            expected = reference.kernel_weights(distances[part], radius[row], smoothing)
+            np.testing.assert_allclose(own[part], expected, rtol=1e-9, atol=1e-14)
+
+
+def attack_adjust_linear(rng):
+    n, indptr, indices, own = _neighborhoods(rng)
+    d, groups = int(rng.integers(1, 10)), len(indptr) - 1
+    scores, moderate = _values(rng, n)
+    points, fine = _values(rng, n * d)
+    points, queries = points.reshape(n, d), rng.normal(size=(groups, d))
+    points.flags.writeable = False
+    least = 5 * (d + 1)
+    found = adjust.adjust_linear(
+        indptr, indices, own, points, queries, np.arange(groups), scores[indices], least, 1e-3,
+        adjust.make_workroom(indptr, d),
+    )  # fmt: skip
+    for row, part in _each(indptr):
+        expected, counts = scores[indices[part]], own[part] > 0
+        # fewer points than slopes leave the twin's pseudo-inverse without digits
+        if moderate and fine and counts.sum() > 2 * least:
+            expected = reference.local_linear(points[indices[part]], queries[row], own[part], expected, 1e-3)
+            np.testing.assert_allclose(found[part][counts], expected[counts], rtol=1e-7, atol=1e-7)
+
+
+# ---- leave one out --------------------------------------------------------------------------------------------------
+
+
+def attack_leave_one_out(rng):
+    n = int(rng.integers(2, 90))
+    k, points = int(rng.integers(1, n)), np.round(rng.normal(size=(n, 2)), int(rng.integers(3)))
+    found, distances = np.empty((n, k + 1), np.int32), np.empty((n, k + 1))
+    for row in range(n):
+        found[row], distances[row] = reference.nearest(points, points[row], k + 1)
+    if rng.random() < 0.3:
+        distances = np.abs(_values(rng, distances.size)[0]).reshape(distances.shape)
+    kept, kept_distances = np.empty((n, k), np.int32), np.empty((n, k))
+    leave_one_out.drop_own(found, distances, np.arange(n), kept, kept_distances)
+    if np.isfinite(distances).all():
+        for row in range(n):
+            np.testing.assert_array_equal(kept[row], reference.without_own(found[row], distances[row], row)[0])
+    ranks = rng.permutation(n).astype(np.int32)
+    ordered, ordered_distances = np.empty_like(kept), np.empty_like(kept_distances)
+    leave_one_out.order_by_rank(kept, kept_distances, ranks, ordered, ordered_distances)
+    np.testing.assert_array_equal(ordered, np.take_along_axis(kept, np.argsort(ranks[kept], axis=1), axis=1))
+    values, moderate = _values(rng, n)
+    values, y = np.sort(values)[ranks], rng.normal(size=n)
+    sizes = np.array(sorted({k, int(rng.integers(1, k + 1))}, reverse=True))
+    kinds = np.array([smoothing_code(smoothing) for smoothing in SMOOTHINGS])
+    crps = np.empty((n, len(sizes), len(kinds)))
+    scratch = select.make_scratch(k)
+    leave_one_out.prefix_crps(ordered, ordered_distances, values[ordered], y, sizes, kinds, scratch, crps)
+    if moderate and np.isfinite(distances).all():
+        for row, kind in itertools.product(range(n), range(len(kinds))):
+            own = reference.kernel_weights(ordered_distances[row], ordered_distances[row].max(), SMOOTHINGS[kind])
+            expected = reference.sample_crps(values[ordered[row]], own, y[row])
+            np.testing.assert_allclose(crps[row, 0, kind], expected, rtol=1e-8, atol=1e-10)
+
+
+def attack_tree_relevance(rng):
+    n, d, least = int(rng.integers(4, 90)), int(rng.integers(1, 6)), int(rng.integers(1, 6))
+    columns, moderate = _values(rng, n * d)
+    columns, rows = columns.reshape(d, n), rng.permutation(n)
+    targets = np.round(8 * rng.normal(size=(n, 2)))
+    draws = (
+        rng.choice([0.0, 0.5, np.nextafter(1, 0)], size=(20, 3, 2)) if rng.random() < 0.3 else rng.random((20, 3, 2))
+    )
+    half, found = n // 2, np.zeros(d)
+    trees.tree_relevance(columns, targets, rows[:half].copy(), rows[half:].copy(), draws, least, found)
+    if moderate:
+        expected = reference.tree_relevance(columns, targets, rows[:half], rows[half:], draws, least)
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------
+
+
+def attack_evaluate_series(rng):
+    rows, panels, terms, width = (int(size) for size in rng.integers(1, [5, 4, 20, 40]))
+    coefficients, moderate = _values(rng, rows * panels * terms)
+    coefficients = coefficients.reshape(rows, panels, terms)
+    panel, x = rng.integers(0, panels, size=(rows, width)), rng.uniform(-1, 1, size=(rows, width))
+    values = np.empty((rows, width))
+    series.evaluate_series(coefficients, panel, x, values)
+    if moderate:
+        expected = reference.chebyshev_series(coefficients, panel, x)
+        np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-10)
+
+
+def attack_gamma_tails(rng):
+    """Scores so far out that probabilities underflow come back; tests/kernels holds the tails against mpmath."""
+    dist = nc.Gamma(10.0 ** rng.uniform(0.5, 4, size=6), 1.0)
+    z = np.where(rng.random(6) < 0.5, rng.uniform(36.5, 300, 6), rng.uniform(-60, -36.5, 6))
+    y = dist.from_z(z)
+    inside = y > 1e-290
+    np.testing.assert_allclose(dist.z(y)[inside], z[inside], rtol=1e-9)
+
+
+# every kernel that Python calls, by module and name, under the attack that reaches it
+ATTACKS = {
+    attack_searches: [
+        "boxes.query_boxes", "brute.query_blocks", "filter.round_off", "filter.shrink_rows", "line.fill_line",
+        "line.query_line", "line.reach_line", "radius.within_blocks", "radius.within_boxes", "tree._cut",
+        "tree.find_leaves",
+    ],
+    attack_weighted_quantiles: ["quantiles.weighted_quantiles"],
+    attack_summaries: ["summary.row_moments", "summary.weight_below", "summary.weighted_moments"],
+    attack_weigh: ["weights.weigh"],
+    attack_adjust_linear: ["adjust.adjust_linear"],
+    attack_leave_one_out: ["leave_one_out.drop_own", "leave_one_out.order_by_rank", "leave_one_out.prefix_crps"],
+    attack_tree_relevance: ["trees.tree_relevance"],
+    attack_evaluate_series: ["series.evaluate_series"],
+    attack_gamma_tails: [
+        "gamma_tails.log_lower", "gamma_tails.log_upper", "gamma_tails.lower_quantiles", "gamma_tails.upper_quantiles",
+    ],
+}  # fmt: skip
+
+
+def main(seed, cases):
+    """Do the cases of every attack, and print what fails."""
+    failed = 0
+    for attack in ATTACKS:
+        for number in range(cases):
+            rng = np.random.default_rng([seed, zlib.crc32(attack.__name__.encode()), number])
+            try:
+                with np.errstate(all="ignore"):
+                    attack(rng)
+            except Exception:
+                failed += 1
+                print(f"{attack.__name__}, seed {seed}, case {number}\n{traceback.format_exc(limit=-3)}")
+                break
+    print(f"{len(ATTACKS) * cases} cases")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
