@@ -98,5 +98,5 @@ def test_the_readme_shows_the_committed_results():
     rows = json.loads((ROOT / "studies" / "results" / "sharper" / "results.json").read_text())["results"]["rows"]
     assert as_readme(rows) in (ROOT / "README.md").read_text()
     tables = as_markdown(rows).rpartition("\n\n")[0]  # the last line is worded anew
-    assert (ROOT / "studies" / "results" / "sharper" / "table.md").read_text().startswith(tables)
+    assert tables in (ROOT / "studies" / "results" / "sharper" / "table.md").read_text()
     assert [check.name for check in judge_promises(rows) if not check.holds] == []
