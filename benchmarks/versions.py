@@ -103,8 +103,9 @@ def main():
             shown.update(least["after"])
     path = Path(__file__).parent / "results" / "versions.json"
     results = json.loads(path.read_text())["costs"] if arguments.only and path.exists() else {}
-    results |= {case: {name: least[name][case] for name in checkouts} for case in least["after"]}
-    path.write_text(json.dumps({"unit": "microseconds", "rounds": arguments.rounds, "costs": results}, indent=1) + "\n")
+    for case in least["after"]:
+        results[case] = {**{name: least[name][case] for name in checkouts}, "rounds": arguments.rounds}
+    path.write_text(json.dumps({"unit": "microseconds", "costs": results}, indent=1) + "\n")
 
 
 def describe(case, least):
