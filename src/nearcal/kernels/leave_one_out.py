@@ -87,7 +87,7 @@ def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
                 if not total > 0.0:  # every neighbour at the edge: nothing tells them apart
                     own[:] = 1.0
                     total = float(count)
-                crps[row, size, kind] = _weighted_crps(sample, own, total, y[row])
+                crps[row, size, kind] = weighted_crps(sample, own, total, y[row])
 
 
 @inner
@@ -112,7 +112,7 @@ def _narrow(near, ids, sample, count, bound, last):
 
 
 @inner
-def _weighted_crps(values, weights, total, y):
+def weighted_crps(values, weights, total, y):
     """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step."""
     i = 0
     while i < len(weights) - 1 and not weights[i] > 0.0:  # one has a weight: their sum is positive

@@ -35,6 +35,37 @@ def weigh(indptr, distances, radius, kind):
     return weights, effective_size, self_weight
 
 
+@kernel
+def weigh_points(indptr, distances, shares, radius, kind):
+    """Weigh neighbourhoods in CSR form whose points have weights themselves: w ∝ share · K(d / u).
+
+    Returns the same as :func:`weigh`; the point at the query has the weight that points there have on average.
+    """
+    rows = len(indptr) - 1
+    weights = np.empty(len(distances))
+    effective_size = np.zeros(rows)
+    self_weight = np.zeros(rows)
+    for row in range(rows):
+        start, stop = indptr[row], indptr[row + 1]
+        if start == stop:
+            continue
+        own, share = weights[start:stop], shares[start:stop]
+        smooth_all(kind, distances[start:stop], radius[row], own)
+        for i in range(len(own)):
+            own[i] *= share[i]
+        total, squares = sums(own)
+        if not total > 0.0:
+            own[:] = share
+            total, squares = sums(own)
+        typical = 0.0
+        for i in range(len(own)):
+            own[i] /= total
+            typical += own[i] * share[i]
+        effective_size[row] = total * total / squares
+        self_weight[row] = typical / total
+    return weights, effective_size, self_weight
+
+
 @once
 def smooth_all(kind, distances, radius, weights):
     """Write K(d / u) into weights, one loop a kernel so that each is vectorised."""

@@ -9,10 +9,9 @@ from nearcal.recalibration._gp_beta import GPBetaRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
 from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
 from nearcal.recalibration.for_all_rows import (
-    ConformalDistribution,
-    ConformalRecalibrator,
     GlobalRecalibrator,
     IdentityRecalibrator,
     IsotonicRecalibrator,

@@ -16,7 +16,7 @@ from nearcal._optional import import_extra
 from nearcal.distributions import Distribution, Normal, Seed, require_distribution
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration._quantile_net_training import Standardiser
-from nearcal.recalibration.base import Recalibrator
+from nearcal.recalibration.base import Recalibrator, weighted_rows
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.scores_of_rows import CurveOfEachRow
@@ -89,11 +89,20 @@ class GPBetaRecalibrator(Recalibrator):
         self.epochs = epochs
         self.rng = rng
 
-    def fit(self, dist_cal: Normal, y_cal: Any, space_cal: Any = None) -> Self:
-        """Learn from a calibration set; ``space_cal`` is ignored, so that recalibrators are interchangeable."""
+    def fit(self, dist_cal: Normal, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
+        """Learn from a calibration set; ``space_cal`` is ignored, so that recalibrators are interchangeable.
+
+        ``sample_weight`` can take rows out by a weight of 0; other weights than equal ones netcal has no use for.
+        """
         for name in ("n_inducing_points", "n_random_samples", "epochs"):
             check_count(getattr(self, name), name)
-        dist = _require_normal(dist_cal, "dist_cal")
+        kept, y_cal, _, weights = weighted_rows(_require_normal(dist_cal, "dist_cal"), y_cal, None, sample_weight)
+        if weights is not None:
+            raise InvalidInputError(
+                "sample_weight must be the same for all rows that have any: netcal's GPBeta takes no weights, got "
+                f"{len(weights)} that differ; use another recalibrator"
+            )
+        dist = _require_normal(kept, "dist_cal")
         y = as_response(y_cal, len(dist), "y_cal")
         least = max(2, self.n_inducing_points)
         if len(y) < least or np.ptp(y) == 0:

@@ -4,8 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearcal._arrays import as_response, as_space
+from nearcal._arrays import as_float_array, as_response, as_space
 from nearcal._errors import InvalidParameterError
+from nearcal._sample_weights import as_point_weights, keep_rows
 from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration.local import LEARNT, LocalRecalibrator
@@ -44,7 +45,7 @@ class KNNRegressor(LocalRecalibrator):
 
     unit_: float
 
-    def fit(self, dist_cal: Distribution | None, y_cal: Any, space_cal: Any) -> Self:
+    def fit(self, dist_cal: Distribution | None, y_cal: Any, space_cal: Any, *, sample_weight: Any = None) -> Self:
         """Store a calibration set.
 
         Parameters
@@ -55,15 +56,19 @@ class KNNRegressor(LocalRecalibrator):
             What was observed.
         space_cal : array_like of shape (n, d)
             Where they are. (n,) is (n, 1).
+        sample_weight : array_like of shape (n,), optional
+            As in :class:`LocalRecalibrator`.
         """
         self._check_options()
-        space = as_space(space_cal, "space_cal")
-        y = as_response(y_cal, len(space), "y_cal")
+        n = as_float_array(y_cal, "y_cal").size
+        rows, weights = as_point_weights(sample_weight, n)
+        space = as_space(keep_rows(space_cal, rows, n, "space_cal"), "space_cal")
+        y = as_response(keep_rows(y_cal, rows, n, "y_cal"), len(space), "y_cal")
         # A unit of the size of the spread, for the density and the tails of rows whose neighbours all agree; a power of
         # two, since dividing and multiplying by it rounds nothing.
         spread = np.ptp(y) / 4
         unit = float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
-        super().fit(_identity(len(y), unit), y, space)
+        super().fit(_identity(len(y), unit), y, space, sample_weight=None if weights is None else weights.given)
         self.unit_ = unit
         return self
 

@@ -11,7 +11,7 @@ from nearcal._saved import count, flag, float_array, instance, require, savable
 from nearcal.distributions import Distribution, Seed, require_distribution
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration._quantile_net_training import QuantileNetwork, Schedule, Standardiser, train
-from nearcal.recalibration.base import Recalibrator
+from nearcal.recalibration.base import Recalibrator, weighted_rows
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.scores_of_rows import CurveOfEachRow
@@ -116,7 +116,7 @@ class QuantileNetRecalibrator(Recalibrator):
         self.learning_rate = learning_rate
         self.rng = rng
 
-    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None) -> Self:
+    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
         """Learn from a calibration set that the model was not trained on.
 
         Parameters
@@ -127,12 +127,15 @@ class QuantileNetRecalibrator(Recalibrator):
             What was observed; not all equal.
         space_cal : array_like of shape (n, d), optional
             Where they are; used with ``use_space`` only.
+        sample_weight : array_like of shape (n,), optional
+            How much the loss of each point counts; relative, not negative. Points of weight 0 are as if absent.
         """
         self._check_options()
         rng = as_generator(self.rng)
         torch = import_extra("torch", "torch", "QuantileNetRecalibrator.fit")
-        features = self._features(require_distribution(dist_cal, "dist_cal"), space_cal, "cal")
-        y = as_response(y_cal, len(dist_cal), "y_cal")
+        dist, y_cal, space_cal, weights = weighted_rows(dist_cal, y_cal, space_cal, sample_weight)
+        features = self._features(dist, space_cal, "cal")
+        y = as_response(y_cal, len(dist), "y_cal")
         if len(y) < _LEAST_POINTS or np.ptp(y) == 0:
             raise InvalidInputError(
                 f"y_cal must hold at least {_LEAST_POINTS} responses that are not all equal, got {len(y)} with range "
@@ -143,7 +146,8 @@ class QuantileNetRecalibrator(Recalibrator):
         schedule = Schedule(self.epochs, self.patience, self.batch_size, float(self.learning_rate))
         inputs, target = features_map(features), response_map(y[:, np.newaxis])
         # training may be interrupted: nothing is set before it ends
-        self.network_, self.losses_ = train(torch, inputs, target, self.hidden, schedule, rng)
+        relative = None if weights is None else weights.relative[:, np.newaxis]
+        self.network_, self.losses_ = train(torch, inputs, target, self.hidden, schedule, rng, relative)
         self.features_map_, self.response_map_ = features_map, response_map
         self.n_cal_ = len(y)
         return self

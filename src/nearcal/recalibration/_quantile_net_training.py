@@ -125,12 +125,22 @@ def check_loss(error: Any, level: Any) -> Any:
 
 
 def train(
-    torch: Any, features: FloatArray, target: FloatArray, hidden: int, schedule: Schedule, rng: np.random.Generator
+    torch: Any,
+    features: FloatArray,
+    target: FloatArray,
+    hidden: int,
+    schedule: Schedule,
+    rng: np.random.Generator,
+    weights: FloatArray | None = None,
 ) -> tuple[QuantileNetwork, FloatArray]:
-    """Fit the network to standardised features (n, f) and responses (n, 1); return it with its validation losses."""
+    """Fit the network to standardised features (n, f) and responses (n, 1); return it with its validation losses.
+
+    Losses count by ``weights``, (n, 1) of mean 1, if there are any.
+    """
     order = rng.permutation(len(target))
     held_out = max(1, round(_VALIDATION_SHARE * len(order)))
     x, y = torch.from_numpy(features), torch.from_numpy(target)
+    w = torch.from_numpy(np.ones_like(target) if weights is None else weights)
     training, validation = order[held_out:], order[:held_out]
     start = _initialise(features.shape[1], hidden, rng)
     network = QuantileNetwork(*(torch.tensor(weights, requires_grad=True) for weights in start))
@@ -139,8 +149,8 @@ def train(
     losses: list[float] = []
     with single_thread(torch):
         while len(losses) < schedule.epochs and since_best < schedule.patience:
-            _pass_over(torch, network, optimiser, x[training], y[training], schedule.batch_size, rng)
-            losses.append(validation_loss(torch, network, x[validation], y[validation]))
+            _pass_over(torch, network, optimiser, x[training], y[training], w[training], schedule.batch_size, rng)
+            losses.append(validation_loss(torch, network, x[validation], y[validation], w[validation]))
             since_best += 1
             if losses[-1] < best_loss:
                 best, best_loss, since_best = _weights(network), losses[-1], 0
@@ -159,7 +169,14 @@ def single_thread(torch: Any) -> Iterator[None]:
 
 
 def _pass_over(
-    torch: Any, network: QuantileNetwork, optimiser: Any, x: Any, y: Any, batch_size: int, rng: np.random.Generator
+    torch: Any,
+    network: QuantileNetwork,
+    optimiser: Any,
+    x: Any,
+    y: Any,
+    w: Any,
+    batch_size: int,
+    rng: np.random.Generator,
 ) -> None:
     """Take one Adam step on every batch, with a fresh level for every point."""
     order = rng.permutation(len(y))
@@ -168,16 +185,16 @@ def _pass_over(
         score = rng.standard_normal((len(batch), 1))  # the normal score of a uniform level
         s, level = torch.from_numpy(score), torch.from_numpy(ndtr(score))
         optimiser.zero_grad()
-        check_loss(y[batch] - network(x[batch], s), level).mean().backward()
+        (w[batch] * check_loss(y[batch] - network(x[batch], s), level)).mean().backward()
         optimiser.step()
 
 
-def validation_loss(torch: Any, network: QuantileNetwork, x: Any, y: Any) -> float:
-    """Return the mean check loss over the levels 5%, 10%, …, 95%."""
+def validation_loss(torch: Any, network: QuantileNetwork, x: Any, y: Any, w: Any) -> float:
+    """Return the mean check loss over the levels 5%, 10%, …, 95%, weighted by w."""
     level = torch.from_numpy(_VALIDATION_LEVELS[:, np.newaxis, np.newaxis])
     score = torch.from_numpy(ndtri(_VALIDATION_LEVELS)[:, np.newaxis, np.newaxis])
     with torch.no_grad():
-        return float(check_loss(y - network(x, score), level).mean())
+        return float((w * check_loss(y - network(x, score), level)).mean())
 
 
 def _initialise(f: int, h: int, rng: np.random.Generator) -> QuantileNetwork:

@@ -8,8 +8,9 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
+from nearcal._sample_weights import PointWeights, as_point_weights, keep_rows
 from nearcal._saved import check_fields, declared_checks, saved_value
-from nearcal.distributions import Distribution
+from nearcal.distributions import Distribution, require_distribution
 from nearcal.recalibration.ties import warn_of_ties
 from nearcal.recalibration.workers import Workers
 
@@ -76,6 +77,19 @@ class Recalibrator:
     def _require_fitted(self) -> None:
         if not hasattr(self, "n_cal_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(dist_cal, y_cal, ...) first")
+
+
+def weighted_rows(
+    dist_cal: Distribution, y_cal: Any, space_cal: Any, sample_weight: Any
+) -> tuple[Distribution, Any, Any, PointWeights | None]:
+    """Return distributions, responses and positions of the rows that have a weight, and the weights; None if equal."""
+    dist = require_distribution(dist_cal, "dist_cal")
+    rows, weights = as_point_weights(sample_weight, len(dist))
+    if rows is not None:
+        n = len(dist)
+        y_cal, space_cal = keep_rows(y_cal, rows, n, "y_cal"), keep_rows(space_cal, rows, n, "space_cal")
+        dist = dist[rows]
+    return dist, y_cal, space_cal, weights
 
 
 def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:

@@ -14,8 +14,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray
+from nearcal._sample_weights import average, effective_size
 from nearcal._saved import check_fields, instance, number, savable, saved_array
 from nearcal.distributions.interpolation import Interpolated
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Neighborhoods
 from nearcal.space import View
@@ -194,25 +196,33 @@ class Shrinkage(Correction):
 
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntShrinkage":
         """Learn from all scores, and from the neighbourhoods of some calibration points among the others."""
-        z = left_out.calibration.z
+        z, weights = left_out.calibration.z, left_out.calibration.weights
         moments = np.full((len(z), 3), np.nan)
         if len(z) > 1:
             some = np.sort(np.random.default_rng(0).permutation(len(z))[:_MOST_SHRUNK])
             left_out.gather(
                 lambda steps, rows: np.stack([*steps.score_moments(), steps.effective_size()], axis=1), moments, some
             )
-        mean, variance, size = moments[~np.isnan(moments).any(axis=1)].T
+        known = ~np.isnan(moments).any(axis=1)
+        mean, variance, size = moments[known].T
+        share = None if weights is None else weights.relative[known]
         variance = _unbiased(variance, size)
-        center, log_spread = _overall(z)
+        center, log_spread = _overall(left_out.calibration)
         if len(mean) < 2:
             return LearntShrinkage(center, log_spread, np.inf, np.inf)
-        known = variance > 0
-        log_spreads = 0.5 * np.log(variance[known])
+        varies = variance > 0
+        log_spreads = 0.5 * np.log(variance[varies])
         return LearntShrinkage(
             center,
             log_spread,
-            _excess((mean - center) ** 2, variance / np.maximum(size, 1.0)),
-            _excess((log_spreads - log_spread) ** 2, 0.5 / np.maximum(size[known], 1.0)) if known.any() else np.inf,
+            _excess((mean - center) ** 2, variance / np.maximum(size, 1.0), share),
+            _excess(
+                (log_spreads - log_spread) ** 2,
+                0.5 / np.maximum(size[varies], 1.0),
+                None if share is None else share[varies],
+            )
+            if varies.any()
+            else np.inf,
         )
 
 
@@ -259,10 +269,12 @@ def _unbiased(variance: FloatArray, size: FloatArray) -> FloatArray:
     return variance * size / np.maximum(size - 1, 1.0)
 
 
-def _overall(z: FloatArray) -> tuple[float, float]:
+def _overall(calibration: CalibrationScores) -> tuple[float, float]:
     """Return the mean and log-spread of all scores, drawn towards those of a model that is right."""
-    n, mean, variance = len(z), float(z.mean()), float(z.var())
-    if n < 2 or not variance > 0:
+    z, weights, n = calibration.z, calibration.weights, calibration.effective_size
+    mean = average(z, weights)
+    variance = float(z.var()) if weights is None else average((z - mean) ** 2, weights)
+    if len(z) < 2 or not variance > 0:
         return mean, 0.0
     log_spread = 0.5 * float(np.log(variance))
     return mean * _share_kept(mean, variance / n), log_spread * _share_kept(log_spread, 0.5 / n)
@@ -272,7 +284,9 @@ def _share_kept(estimate: float, error_variance: float) -> float:
     return max(1 - error_variance / estimate**2, 0.0) if estimate else 0.0
 
 
-def _excess(squares: FloatArray, expected: FloatArray) -> float:
+def _excess(squares: FloatArray, expected: FloatArray, weights: FloatArray | None) -> float:
+    if weights is not None:
+        return max(float(np.average(squares - expected, weights=weights)), 0.0)
     return max(float(squares.mean() - expected.mean()), 0.0)
 
 
@@ -309,13 +323,18 @@ class Polish(Correction):
         The i-th of n scores is worth s, the score of probability i / (n + 1), equal scores that of their mean rank. But
         it moves by at most ``1 + |s|``: a point that a few close neighbours call impossible must not stretch the
         tails of all. Of many scores, some 63 evenly spaced ones count. Nothing is learnt from fewer than two different
-        scores.
+        scores. Where points have weights, a score with the share q of all weight below it, and half of its own, is
+        worth the probability (n q + ½) / (n + 1), with n the effective size.
         """
-        scores = _left_out_scores(left_out)
-        different, counts = np.unique(scores, return_counts=True)
+        scores, weights = _left_out_scores(left_out)
+        different, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
         if len(different) < 2:
             return None
-        worth = ndtri((np.cumsum(counts) - (counts - 1) / 2) / (len(scores) + 1))
+        if weights is None:
+            worth = ndtri((np.cumsum(counts) - (counts - 1) / 2) / (len(scores) + 1))
+        else:
+            mass, n = np.bincount(place, weights / weights.sum()), effective_size(weights)
+            worth = ndtri((n * (np.cumsum(mass) - mass / 2) + 0.5) / (n + 1))
         if len(worth) > _KNOTS:
             kept = np.unique(np.searchsorted(worth, np.linspace(worth[0], worth[-1], _KNOTS)))
             different, worth = different[kept], worth[kept]
@@ -356,13 +375,14 @@ class LearntPolish(LearntCorrection):
         return cls(line.scores[0], line.values[0])
 
 
-def _left_out_scores(left_out: "LeaveOneOut") -> FloatArray:
-    """Return the scores of calibration points in the distributions that the others make for them."""
-    z = left_out.calibration.z
+def _left_out_scores(left_out: "LeaveOneOut") -> tuple[FloatArray, FloatArray | None]:
+    """Return the scores of calibration points in the distributions that the others make for them, and weights."""
+    z, weights = left_out.calibration.z, left_out.calibration.weights
     if len(z) < 2:
-        return np.empty(0)
+        return np.empty(0), None
     scores = left_out.gather(lambda steps, rows: _middle_score(left_out.law(steps), z[rows]), np.empty(len(z)))
-    return scores[~np.isnan(scores)]
+    known = ~np.isnan(scores)
+    return scores[known], None if weights is None else weights.relative[known]
 
 
 def _middle_score(curve: Curve, z: FloatArray) -> FloatArray:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._sample_weights import ENOUGH
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import LearntCorrection, bend, correct
 from nearcal.recalibration.curve import Curve
@@ -100,8 +101,11 @@ class LeaveOneOut:
         """Return the neighbourhoods of the first of the points, as many as have at most ``most`` neighbours."""
         others = find_others(self.neighborhood, index, points, own, most)
         near = weigh(others, self.neighborhood.smoothing)
-        least = 1 if isinstance(self.neighborhood, KNearest) else min(self.neighborhood.least, index.shape[0] - 1)
-        enough = np.diff(others.indptr) >= max(least, 1)
+        enough = np.diff(others.indptr) >= 1
+        if not isinstance(self.neighborhood, KNearest):
+            weights = self.neighborhood.weights
+            others_at_most = index.shape[0] - (1 if weights is None else weights.relative[own[: len(enough)]])
+            enough &= others.amounts >= ENOUGH * np.minimum(self.neighborhood.least, others_at_most)
         return replace(near, which=np.where(enough, near.which, NO_NEIGHBORHOOD))
 
 
@@ -111,8 +115,11 @@ def find_others(
     """Return the neighbours of calibration points ``own``, at ``points``, without the points themselves.
 
     Of the k + 1 nearest k remain; where equals crowded the point out, the last of them goes instead. Within a radius,
-    where nobody knows how many there will be, they are those of the first points with at most ``most`` together.
+    where nobody knows how many there will be, and where points have weights, they are those of the first points with at
+    most ``most`` together.
     """
+    if isinstance(neighborhood, KNearest) and neighborhood.weights is not None:
+        return neighborhood.search_others(index, points, own, most)
     all_near = neighborhood.search(index, points, most)
     counts = np.diff(all_near.indptr)
     rows = len(counts)
@@ -128,4 +135,5 @@ def find_others(
     row = np.repeat(np.arange(rows), counts)
     is_other = all_near.indices != own[row]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row[is_other], minlength=rows))]).astype(np.int64)
-    return Neighbors(indptr, all_near.indices[is_other], all_near.distances[is_other], all_near.radius)
+    shares = None if all_near.shares is None else all_near.shares[is_other]
+    return Neighbors(indptr, all_near.indices[is_other], all_near.distances[is_other], all_near.radius, shares)

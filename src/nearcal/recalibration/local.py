@@ -7,7 +7,7 @@ from nearcal._arrays import as_space, check_choices, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import count, having, instance, one_of, require, savable, tuple_of
 from nearcal.distributions import Distribution, require_distribution
-from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.base import Recalibrator, calibration_scores, weighted_rows
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
 from nearcal.recalibration.leave_one_out import LeaveOneOut
@@ -155,7 +155,7 @@ class LocalRecalibrator(Recalibrator):
         self.corrections = corrections
         self.workers = workers
 
-    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any) -> Self:
+    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any, *, sample_weight: Any = None) -> Self:
         """Learn from a calibration set that the model was not trained on.
 
         Parameters
@@ -166,24 +166,30 @@ class LocalRecalibrator(Recalibrator):
             What was observed.
         space_cal : array_like of shape (n, d)
             Where they are: inputs, activations of a layer, anything in which near means similar. (n,) is (n, 1).
+        sample_weight : array_like of shape (n,), optional
+            How much each point counts, by age, importance or covariate shift; relative, not negative. A neighbour
+            weighs a_i K(d_ij / u_j), and the k nearest are the nearest points of weight k, in units of the average
+            weight. Points of weight 0, and those below a billionth of the heaviest, are as if absent.
         """
         self._check_options()
-        z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
+        dist, y_cal, space_cal, weights = weighted_rows(dist_cal, y_cal, space_cal, sample_weight)
+        calibration = CalibrationScores(calibration_scores(dist, y_cal), weights)
         space = CalibrationSpace(
-            as_space(space_cal, "space_cal", len(z)),
-            z,
+            as_space(space_cal, "space_cal", len(calibration)),
+            calibration.z,
             Scaling.of(self.scaling),
-            self._neighborhood(len(z)).least,
+            self._neighborhood(calibration).least,
             metric=self.metric,
             search=self.search,
             eps=self.eps,
+            weights=weights,
         )
-        return self.fit_space(CalibrationScores(z), space)
+        return self.fit_space(calibration, space)
 
     def fit_space(self, calibration: CalibrationScores, space: CalibrationSpace) -> Self:
         """Learn from scores in a space that is ready; what is built there already is not built again."""
         workers = Workers.of(self.workers)
-        neighborhood = self._neighborhood(len(calibration))
+        neighborhood = self._neighborhood(calibration)
         left_out = LeaveOneOut(calibration, lambda: space.views, neighborhood, self.quantile_rule, workers)
         learnt = []
         for correction in self.corrections:
@@ -234,16 +240,17 @@ class LocalRecalibrator(Recalibrator):
 
     # ---- options ----------------------------------------------------------------------------------------------------
 
-    def _neighborhood(self, n_cal: int) -> KNearest | WithinRadius:
+    def _neighborhood(self, calibration: CalibrationScores) -> KNearest | WithinRadius:
+        n_cal, weights = len(calibration), calibration.weights
         if self.radius is not None:
-            return WithinRadius(Radius.of(self.radius), self.smoothing, n_cal)
+            return WithinRadius(Radius.of(self.radius), self.smoothing, n_cal, weights)
         assert self.k is not None
         if self.k > n_cal:
             raise InvalidParameterError(
                 f"k must be at most the number of calibration points, {n_cal}, got {self.k}; "
                 "for all points equally weighted use GlobalRecalibrator"
             )
-        return KNearest(self.k, float(self.eps), self.smoothing)
+        return KNearest(self.k, float(self.eps), self.smoothing, weights)
 
     def _check_options(self) -> None:
         self._check_neighborhood()
@@ -316,3 +323,4 @@ class LocalRecalibrator(Recalibrator):
         near = self.neighborhood_
         fits = near.k <= n if isinstance(near, KNearest) else near.n_cal == n and Radius.of(near.radius) is near.radius
         require(fits, "neighborhood_ must be one among n_cal_ points")
+        require(near.weights is self.calibration_.weights, "neighborhood_ must have the weights of calibration_")

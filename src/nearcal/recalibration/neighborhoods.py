@@ -11,6 +11,9 @@ or the radius asked for. All smoothing kernels K vanish beyond u, and with t = d
 
 Weights are normalised to sum 1. Where all vanish (k = 1, or all neighbours at the same distance under a kernel that is
 zero at t = 1) the neighbours are weighted equally.
+
+Where calibration points have weights a_i themselves, a neighbour weighs a_i K(d / u), and k neighbours are the nearest
+points of weight k (:mod:`nearcal.space.weighted`); numbers of neighbours within a radius are weights as well.
 """
 
 from dataclasses import dataclass, replace
@@ -22,8 +25,9 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray, check_choice, check_count, check_number
 from nearcal._errors import ThinNeighborhoodError
-from nearcal._saved import count, instance, number, one_of, savable
-from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, count_within
+from nearcal._sample_weights import ENOUGH, PointWeights
+from nearcal._saved import count, instance, number, one_of, optional, savable
+from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, count_within, nearest_of_weight
 
 Smoothing = Literal["epanechnikov", "uniform", "triangular", "biweight", "gaussian"]
 SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)
@@ -127,9 +131,12 @@ def weigh(neighbors: Neighbors, smoothing: str) -> Neighborhoods:
     """Give the neighbours of each query their weights; query j is row j."""
     from nearcal.kernels import weights as kernels
 
-    weights, effective_size, self_weight = kernels.weigh(
-        neighbors.indptr, neighbors.distances, neighbors.radius, smoothing_code(smoothing)
-    )
+    kind = smoothing_code(smoothing)
+    if neighbors.shares is None:
+        found = kernels.weigh(neighbors.indptr, neighbors.distances, neighbors.radius, kind)
+    else:
+        found = kernels.weigh_points(neighbors.indptr, neighbors.distances, neighbors.shares, neighbors.radius, kind)
+    weights, effective_size, self_weight = found
     return Neighborhoods(
         neighbors.indptr,
         neighbors.indices,
@@ -162,7 +169,12 @@ class Neighborhood(Protocol):
 
     @property
     def least(self) -> int:
-        """The number of neighbours that every row has, or should have."""
+        """The number of neighbours that every row has, or should have; their weight, where points have weights."""
+        ...
+
+    @property
+    def weights(self) -> PointWeights | None:
+        """The weights of calibration points; None where all count alike."""
         ...
 
     def pairs_per_row(self, index: NeighborIndex, points: FloatArray) -> int:
@@ -186,14 +198,25 @@ class Neighborhood(Protocol):
         ...
 
 
-@savable(k=count(), eps=number(0.0), smoothing=one_of(*SMOOTHINGS))
+@savable(k=count(), eps=number(0.0), smoothing=one_of(*SMOOTHINGS), weights=optional(instance(PointWeights)))
 @dataclass(frozen=True)
 class KNearest:
-    """The k nearest calibration points; the radius is the distance to the k-th."""
+    """The k nearest calibration points; the radius is the distance to the k-th. With weights, the nearest of weight k.
+
+    Parameters
+    ----------
+    k : int
+    eps : float
+        See ``NeighborIndex.nearest``.
+    smoothing : str
+    weights : PointWeights, optional
+        Of the calibration points.
+    """
 
     k: int
     eps: float
     smoothing: str
+    weights: PointWeights | None = None
 
     @property
     def least(self) -> int:
@@ -201,16 +224,28 @@ class KNearest:
         return self.k
 
     def pairs_per_row(self, index: NeighborIndex, points: FloatArray) -> int:
-        """Return k."""
-        return self.k
+        """Return k; with weights twice the largest number of neighbours of a few evenly spread points."""
+        if self.weights is None:
+            return self.k
+        probe = points[:: max(1, len(points) // _PROBE_ROWS)]
+        most = 2 * int(np.diff(_nearest(index, probe, self.k, self.eps, self.weights).indptr).max())
+        return min(max(most, self.k), index.shape[0])
 
     def find(self, index: NeighborIndex, points: FloatArray, rows: Rows, most: int = MOST_PAIRS) -> Neighborhoods:
         """Search and weigh."""
-        return weigh(index.nearest(points, self.k, self.eps), self.smoothing)
+        return weigh(_nearest(index, points, self.k, self.eps, self.weights, most), self.smoothing)
 
     def search(self, index: NeighborIndex, points: FloatArray, most: int = MOST_PAIRS) -> Neighbors:
         """Return one more than k, or all there are: the point itself is among them, or as good as others that are."""
         return index.nearest(points, min(self.k + 1, index.shape[0]), self.eps)
+
+    def search_others(self, index: NeighborIndex, points: FloatArray, own: IntArray, most: int) -> Neighbors:
+        """Return the nearest of weight k of the first calibration points ``own``, without the points themselves."""
+        assert self.weights is not None
+        return nearest_of_weight(
+            index, points, self.k, self.eps, self.weights.relative,
+            lambda rows, indices: indices == own[rows, np.newaxis], most,
+        )  # fmt: skip
 
     def isolation(self, neighbors: Neighbors | Neighborhoods, index: NeighborIndex, points: FloatArray) -> FloatArray:
         """Return the distances to the k-th neighbour."""
@@ -247,7 +282,9 @@ class Radius:
         return radius
 
 
-@savable(radius=instance(Radius), smoothing=one_of(*SMOOTHINGS), n_cal=count())
+@savable(
+    radius=instance(Radius), smoothing=one_of(*SMOOTHINGS), n_cal=count(), weights=optional(instance(PointWeights))
+)
 @dataclass(frozen=True)
 class WithinRadius:
     """All calibration points within a radius, with a policy for rows that have few."""
@@ -255,6 +292,7 @@ class WithinRadius:
     radius: Radius
     smoothing: str
     n_cal: int
+    weights: PointWeights | None = None
 
     @property
     def least(self) -> int:
@@ -269,9 +307,9 @@ class WithinRadius:
 
     def find(self, index: NeighborIndex, points: FloatArray, rows: Rows, most: int = MOST_PAIRS) -> Neighborhoods:
         """Search, weigh, and apply the policy to the thin rows."""
-        near = weigh(self.search(index, points, most), self.smoothing)
-        counts = np.diff(near.indptr)
-        thin_rows = np.flatnonzero(counts < self.least)
+        found = self.search(index, points, most)
+        near, amounts = weigh(found, self.smoothing), found.amounts
+        thin_rows = np.flatnonzero(amounts < ENOUGH * self.least)
         if len(thin_rows) == 0:
             return near
         match self.radius.thin:
@@ -280,27 +318,40 @@ class WithinRadius:
                 number = rows.start + first if isinstance(rows, slice) else rows[first]
                 raise ThinNeighborhoodError(
                     f"every row must have at least min_neighbors={self.least} calibration points within "
-                    f"radius={self.radius.distance:g}; row {number} has {counts[first]}, and {len(thin_rows)} rows of "
-                    f'{len(counts)} looked at are thin; increase radius or choose thin="nearest", "global" or "base"'
+                    f"radius={self.radius.distance:g}; row {number} has {amounts[first]:g}, and {len(thin_rows)} "
+                    f"rows of {len(amounts)} looked at are thin; increase radius or choose "
+                    'thin="nearest", "global" or "base"'
                 )
             case "base":
                 which = near.which.copy()
                 which[thin_rows] = NO_NEIGHBORHOOD
                 return replace(near, which=which)
             case "global":
-                return _redirect(near, thin_rows, everyone(self.n_cal), np.zeros(len(thin_rows), dtype=np.intp))
-        nearest = weigh(index.nearest(points[thin_rows], self.least, 0.0), self.smoothing)
+                return _redirect(
+                    near, thin_rows, everyone(self.n_cal, self.weights), np.zeros(len(thin_rows), dtype=np.intp)
+                )
+        nearest = weigh(_nearest(index, points[thin_rows], self.least, 0.0, self.weights), self.smoothing)
         return _redirect(near, thin_rows, nearest, nearest.which)
 
     def search(self, index: NeighborIndex, points: FloatArray, most: int = MOST_PAIRS) -> Neighbors:
         """Return all within the radius."""
-        return index.within(points, float(self.radius.distance), most)
+        found = index.within(points, float(self.radius.distance), most)
+        return found if self.weights is None else replace(found, shares=self.weights.relative[found.indices])
 
     def isolation(self, neighbors: Neighbors | Neighborhoods, index: NeighborIndex, points: FloatArray) -> FloatArray:
         """Return minus the numbers of neighbours, before any policy for thin rows."""
         if isinstance(neighbors, Neighbors):
             return -np.diff(neighbors.indptr).astype(np.float64)
         return -count_within(index, points, float(self.radius.distance)).astype(np.float64)
+
+
+def _nearest(
+    index: NeighborIndex, points: FloatArray, k: int, eps: float, weights: PointWeights | None, most: int = MOST_PAIRS
+) -> Neighbors:
+    """Return the k nearest or, where points have weights, the nearest of weight k of the first queries."""
+    if weights is None:
+        return index.nearest(points, k, eps)
+    return nearest_of_weight(index, points, k, eps, weights.relative, most=most)
 
 
 def _redirect(near: Neighborhoods, rows: IntArray, other: Neighborhoods, which: IntArray) -> Neighborhoods:
@@ -319,15 +370,16 @@ def _redirect(near: Neighborhoods, rows: IntArray, other: Neighborhoods, which: 
     )
 
 
-def everyone(n_cal: int) -> Neighborhoods:
-    """Return the one neighbourhood of all calibration points, equally weighted, without distances."""
+def everyone(n_cal: int, weights: PointWeights | None = None) -> Neighborhoods:
+    """Return the one neighbourhood of all calibration points, weighted by their weights alone, without distances."""
+    size = float(n_cal) if weights is None else weights.effective_size
     return Neighborhoods(
         indptr=np.array([0, n_cal], dtype=np.int64),
         indices=np.arange(n_cal, dtype=np.int32),
         distances=np.full(n_cal, np.nan),  # not looked at
-        weights=np.full(n_cal, 1 / n_cal),
+        weights=np.full(n_cal, 1 / n_cal) if weights is None else weights.relative / n_cal,
         radius=np.array([np.inf]),
-        effective_size=np.array([float(n_cal)]),
-        self_weight=np.array([1 / n_cal]),
+        effective_size=np.array([size]),
+        self_weight=np.array([1 / size]),
         which=np.zeros(1, dtype=np.intp),
     )

@@ -222,7 +222,10 @@ class Recalibrated(Distribution):
 
     @property
     def n_cal(self) -> int | None:
-        """The number of calibration points behind the predictions; None where a recalibrator counts none."""
+        """The number of calibration points behind the predictions; None where a recalibrator counts none.
+
+        Where they have weights, their effective size (Σ a)² / Σ a², rounded.
+        """
         return self.scores.n_cal
 
     @cached_property

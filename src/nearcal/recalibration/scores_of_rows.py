@@ -12,6 +12,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
+from nearcal._sample_weights import PointWeights
 from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import LearntCorrection, bend, correct
@@ -35,7 +36,7 @@ class ScoresOfRows(ABC):
 
     is_continuous: bool
     has_density: bool
-    n_cal: int | None = None  # the number of calibration points behind all rows, if there are such
+    n_cal: int | None = None  # the (effective) number of calibration points behind all rows, if there are such
 
     @abstractmethod
     def take(self, rows: IntArray) -> "ScoresOfRows":
@@ -99,8 +100,10 @@ class OneLaw(ScoresOfRows):
 
     n_cal: int
 
-    def __init__(self, law: EqualSteps | Curve, n_cal: int) -> None:
-        self.law, self.n_cal = law, n_cal
+    def __init__(self, law: EqualSteps | Curve, n_cal: int, weights: PointWeights | None = None) -> None:
+        self.law = law
+        self.size = float(n_cal) if weights is None else weights.effective_size
+        self.n_cal = round(self.size)
         self.has_density = isinstance(law, Curve)
         self.is_continuous = isinstance(law, Curve) and not law.line.has_atoms()
 
@@ -118,8 +121,8 @@ class OneLaw(ScoresOfRows):
         return _in_chunks(base, max(_CHUNK // width, 1), lambda part, rows: statistic(self.law, part, rows))
 
     def effective_size(self, rows: int) -> FloatArray:
-        """Return the number of calibration points."""
-        return np.full(rows, float(self.n_cal))
+        """Return the number of calibration points, or their effective size where they have weights."""
+        return np.full(rows, self.size)
 
 
 class CurveOfEachRow(ScoresOfRows):
@@ -195,7 +198,7 @@ class LocalScores(ScoresOfRows):
         self.index, self.points, self.neighborhood = index, points, neighborhood
         self.calibration, self.corrections, self.quantile_rule = calibration, corrections, quantile_rule
         self.workers, self.own_isolation = workers, own_isolation
-        self.n_cal = len(calibration)
+        self.n_cal = round(calibration.effective_size)
         self._kept: dict[tuple[int, int], Neighborhoods] = {}
         self._spent = 0  # bytes of what is kept; threads that add at once may lose count of a chunk, no more
         self.has_density = self.is_curve = quantile_rule in CONTINUOUS_RULES

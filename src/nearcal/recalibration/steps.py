@@ -76,7 +76,7 @@ class Steps:
         scores, weights = sort_weighted(np.where(weights > 0, scores, scores[:, :1]), weights)
         scores, weights = scores[nb.which], weights[nb.which]
         if self.conservative:
-            below = _conservative(np.minimum(np.cumsum(weights, axis=1), 1.0), self._own_weight)
+            below = as_if_beyond(np.minimum(np.cumsum(weights, axis=1), 1.0), self._own_weight)
             below[:, -1] = 1.0
             weights = np.diff(below, axis=1, prepend=0.0)
         return scores, weights
@@ -169,7 +169,7 @@ class Steps:
         below, above = np.where(below > above, 1 - above, below), np.where(below > above, above, 1 - below)
         if self.conservative:
             own = self._own_weight
-            return _conservative(below, own, above), _conservative(above, own, below)
+            return as_if_beyond(below, own, above), as_if_beyond(above, own, below)
         return below, above
 
     def _count_not_above(self, base: Distribution, y: FloatArray) -> IntArray:
@@ -196,7 +196,7 @@ class EqualSteps:
         """Scores in increasing order and their weights, (1, n)."""
         below = np.arange(1, self.size + 1) / self.size
         if self.conservative:
-            below = _conservative(below, np.full(1, 1 / self.size))
+            below = as_if_beyond(below, np.full(1, 1 / self.size))
             below[-1] = 1.0
         weights = np.diff(below, prepend=0.0) if self.conservative else np.full(self.size, 1 / self.size)
         return self.calibration.sorted_z[np.newaxis], weights[np.newaxis]
@@ -206,7 +206,7 @@ class EqualSteps:
         scores, weights = self.sorted_scores
         if self.size == 1:
             scores, weights = np.repeat(scores, 2, axis=1), np.array([[1.0, 0.0]])
-        size = np.full(1, float(self.size)) if predictive else None
+        size = np.full(1, self.calibration.effective_size) if predictive else None
         return Curve(through_draws(scores, weights, size), is_shared=True)
 
     def moments(self, base: Distribution) -> tuple[FloatArray, FloatArray]:
@@ -256,7 +256,7 @@ class EqualSteps:
         below, above = count / self.size, (self.size - count) / self.size
         if self.conservative:
             own = np.full(1, 1 / self.size)
-            return _conservative(below, own), _conservative(above, own)
+            return as_if_beyond(below, own), as_if_beyond(above, own)
         return below, above
 
 
@@ -296,7 +296,7 @@ def count_not_above(sorted_z: FloatArray, base: Distribution, y: FloatArray) -> 
     return low
 
 
-def _conservative(below: FloatArray, own: FloatArray, above: FloatArray | None = None) -> FloatArray:
+def as_if_beyond(below: FloatArray, own: FloatArray, above: FloatArray | None = None) -> FloatArray:
     """Return cumulated weights as if the new point, of weight ``own``, lay beyond each; 0 and 1 stay.
 
     A weight below may round to 1 where there is still some above: where that is known, it decides.

@@ -14,6 +14,7 @@ from nearcal.space.search import (
     check_points,
     count_within,
 )
+from nearcal.space.weighted import nearest_of_weight
 
 __all__ = [
     "METRICS",
@@ -33,5 +34,6 @@ __all__ = [
     "check_points",
     "count_within",
     "is_constant",
+    "nearest_of_weight",
     "principal_axes",
 ]

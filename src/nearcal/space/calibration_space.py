@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.fft import dct
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
+from nearcal._sample_weights import PointWeights
 from nearcal.space.scaling import Scaling, SpaceMap, principal_axes
 from nearcal.space.search import Metric, NeighborIndex, Search, build_index, check_points, choose_search
 
@@ -46,6 +48,8 @@ class CalibrationSpace:
     metric, search : str
     k : int
         The number of neighbours that will be asked for, and ``eps``: the structure for the search is chosen for them.
+    weights : PointWeights, optional
+        Of the points, by which a scaling counts them.
     """
 
     def __init__(
@@ -58,14 +62,15 @@ class CalibrationSpace:
         metric: Metric = "euclidean",
         search: Search = "auto",
         eps: float = 0.0,
+        weights: PointWeights | None = None,
     ) -> None:
-        self.space, self.z, self.scaling = space, z, scaling
+        self.space, self.z, self.scaling, self.weights = space, z, scaling, weights
         self.k, self.metric, self.search, self.eps = k, metric, search, eps
 
     @cached_property
     def map(self) -> SpaceMap:
         """The scaling, learnt from all points."""
-        return self.scaling.learn(self.space, self.z)
+        return self._learn_from(slice(None))
 
     @cached_property
     def whole(self) -> View:
@@ -86,11 +91,15 @@ class CalibrationSpace:
         fold = np.random.default_rng(0).permutation(n) % _FOLDS
         return [self._view_without(fold == number) for number in range(_FOLDS)]
 
-    def _view_without(self, left_out: IntArray) -> View:
+    def _view_without(self, left_out: NDArray[np.bool_]) -> View:
         others = ~left_out
-        points = self.scaling.learn(self.space[others], self.z[others])(self.space)
+        points = self._learn_from(others)(self.space)
         rows = np.flatnonzero(left_out)
         return View(points, self._build(points), rows, points[rows])
+
+    def _learn_from(self, rows: slice | NDArray[np.bool_]) -> SpaceMap:
+        weights = None if self.weights is None else self.weights.relative[rows]
+        return self.scaling.learn(self.space[rows], self.z[rows], None if weights is None else weights / weights.mean())
 
     def _build(self, points: FloatArray) -> NeighborIndex:
         check_points(points, self.metric, "space_cal")
@@ -103,8 +112,9 @@ class CalibrationSpace:
         if not is_chosen or choose_search(n, d, self.k, self.eps) == choose_search(n, d, k, self.eps):
             return self
         other = CalibrationSpace(
-            self.space, self.z, self.scaling, k, metric=self.metric, search=self.search, eps=self.eps
-        )
+            self.space, self.z, self.scaling, k, metric=self.metric, search=self.search, eps=self.eps,
+            weights=self.weights,
+        )  # fmt: skip
         built = vars(self)
         vars(other)["map"] = self.map
         if "whole" in built:

@@ -53,26 +53,29 @@ class Scaling:
             check_count(scaling.components, "components")
         return scaling
 
-    def learn(self, space: FloatArray, z: FloatArray | None = None) -> "SpaceMap":
-        """Learn the map from calibration positions of shape (n, d) and, for relevance, their normal scores."""
+    def learn(self, space: FloatArray, z: FloatArray | None = None, weights: FloatArray | None = None) -> "SpaceMap":
+        """Learn the map from calibration positions of shape (n, d) and, for relevance, their normal scores.
+
+        Points count by their weights, of mean 1, if there are any.
+        """
         _require_moderate(space, "space_cal")
         _require_differences(space)
-        center = space.mean(axis=0)
+        center = np.average(space, axis=0, weights=weights)
         matrix: FloatArray | None = None
         if self.name == "standard":
-            matrix = _inverse_deviation(space)
+            matrix = _inverse_deviation(space, weights)
         elif self.name == "whiten":
-            matrix = _whitening(space, center)[:, : self.components]
+            matrix = _whitening(space, center, weights)[:, : self.components]
         elif self.name == "relevance":
             if z is None:
                 raise InvalidParameterError(
                     'scaling="relevance" is learnt from the scores of a calibration set, which recalibration has and '
                     'this function has not; use scaling="standard"'
                 )
-            matrix = _relevant(space, center, z)
+            matrix = _relevant(space, center, z, weights)
         if self.components is not None and self.name != "whiten":
             units = np.ones(space.shape[1]) if matrix is None else matrix
-            matrix = units[:, np.newaxis] * principal_axes((space - center) * units)[0][:, : self.components]
+            matrix = units[:, np.newaxis] * principal_axes((space - center) * units, weights)[0][:, : self.components]
         return SpaceMap(center, matrix, "space_new")
 
 
@@ -111,31 +114,37 @@ class SpaceMap:
         return np.ascontiguousarray(scaled)
 
 
-def _relevant(space: FloatArray, center: FloatArray, z: FloatArray) -> FloatArray:
-    units = _inverse_deviation(space)
-    return units * np.sqrt(learn_relevance((space - center) * units, z))
+def _relevant(space: FloatArray, center: FloatArray, z: FloatArray, weights: FloatArray | None) -> FloatArray:
+    units = _inverse_deviation(space, weights)
+    return units * np.sqrt(learn_relevance((space - center) * units, z, weights))
 
 
-def _inverse_deviation(space: FloatArray) -> FloatArray:
-    return 1 / np.where(is_constant(space), 1.0, _deviation(space))
+def _inverse_deviation(space: FloatArray, weights: FloatArray | None) -> FloatArray:
+    return 1 / np.where(is_constant(space, weights), 1.0, _deviation(space, weights))
 
 
-def _deviation(space: FloatArray) -> FloatArray:
+def _deviation(space: FloatArray, weights: FloatArray | None) -> FloatArray:
     """Return the standard deviation of each column, of whatever size: squares are taken in units of a power of two."""
     exponent = np.frexp(np.abs(space).max(axis=0))[1]
-    return np.ldexp(np.ldexp(space, -exponent).std(axis=0), exponent)
+    scaled = np.ldexp(space, -exponent)
+    if weights is None:
+        return np.ldexp(scaled.std(axis=0), exponent)
+    moved = scaled - np.average(scaled, axis=0, weights=weights)
+    return np.ldexp(np.sqrt(np.average(moved * moved, axis=0, weights=weights)), exponent)
 
 
-def is_constant(space: FloatArray) -> NDArray[np.bool_]:
+def is_constant(space: FloatArray, weights: FloatArray | None = None) -> NDArray[np.bool_]:
     """Tell which columns do not vary."""
     # the rounding of the mean gives a constant column a tiny deviation
-    return _deviation(space) <= np.maximum(1e-14 * np.abs(space).max(axis=0), _LEAST_DEVIATION)
+    return _deviation(space, weights) <= np.maximum(1e-14 * np.abs(space).max(axis=0), _LEAST_DEVIATION)
 
 
-def _whitening(space: FloatArray, center: FloatArray) -> FloatArray:
-    moved = np.where(is_constant(space), 0.0, space - center)
-    units = _inverse_deviation(moved)  # first to common units, so that small columns are not taken for rounding
-    axes, deviation = principal_axes(moved * units)
+def _whitening(space: FloatArray, center: FloatArray, weights: FloatArray | None) -> FloatArray:
+    moved = np.where(is_constant(space, weights), 0.0, space - center)
+    units = _inverse_deviation(
+        moved, weights
+    )  # first to common units, so that small columns are not taken for rounding
+    axes, deviation = principal_axes(moved * units, weights)
     noise = np.sqrt(np.square(_rounding(space) * units) @ np.square(axes))
     kept = deviation > noise + deviation.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
     if not kept.any():
@@ -153,8 +162,10 @@ def _rounding(space: FloatArray) -> FloatArray:
     return _ROUNDINGS * unit * np.abs(space).max(axis=0)
 
 
-def principal_axes(moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+def principal_axes(moved: FloatArray, weights: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
     """Return the principal axes of centred positions as columns, widest first, and the deviation along each."""
+    if weights is not None:  # of mean 1
+        moved = np.sqrt(weights)[:, np.newaxis] * moved
     # of the triangular factor: the same axes, without the n left singular vectors, which nobody asks for
     _, singular, rows = np.linalg.svd(np.linalg.qr(moved, mode="r"), full_matrices=False)
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, np.newaxis], axis=1)

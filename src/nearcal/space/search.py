@@ -27,13 +27,24 @@ class Neighbors:
     """Neighbours of a chunk of queries in CSR form: those of query j are entries indptr[j] to indptr[j + 1].
 
     The order of neighbours within a query is unspecified, but depends on the query alone. ``radius`` is the distance to
-    the farthest of the k nearest, or the radius asked for.
+    the farthest of the k nearest, or the radius asked for. Where points have weights, ``shares`` are those of the
+    neighbours, as far as they count.
     """
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     distances: FloatArray
     radius: FloatArray
+    shares: FloatArray | None = None
+
+    @property
+    def amounts(self) -> NDArray[np.int64] | FloatArray:
+        """The number of neighbours of each query or, where points have weights, their weight."""
+        counts = np.diff(self.indptr)
+        if self.shares is None:
+            return counts
+        # one by one, for a sum that depends on the query alone
+        return np.bincount(np.repeat(np.arange(len(counts)), counts), self.shares, len(counts))
 
 
 class NeighborIndex(Protocol):

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from nearcal._arrays import FloatArray
+from nearcal._sample_weights import effective_size
 from nearcal.distributions.interpolation import power_of_two
 from nearcal.tuning.candidates import Candidate
 
@@ -31,11 +32,11 @@ class Comparison:
         return _first_best(self.mean)
 
     @classmethod
-    def of(cls, scores: FloatArray) -> "Comparison":
-        """Compare scores of shape (candidates, n)."""
-        mean, error = np.array([mean_and_error(own) for own in scores]).T
+    def of(cls, scores: FloatArray, weights: FloatArray | None = None) -> "Comparison":
+        """Compare scores of shape (candidates, n) of rows that count by weights of shape (n,), if there are any."""
+        mean, error = np.array([mean_and_error(own, weights) for own in scores]).T
         best = _first_best(mean)
-        difference, difference_error = np.array([mean_and_error(own - scores[best]) for own in scores]).T
+        difference, difference_error = np.array([mean_and_error(own - scores[best], weights) for own in scores]).T
         return cls(mean, error, difference, difference_error)
 
 
@@ -48,12 +49,20 @@ def _first_best(means: FloatArray) -> int:
     return int(np.argmin([standing(mean) for mean in means]))
 
 
-def mean_and_error(values: FloatArray) -> tuple[float, float]:
-    """Return the mean and its standard error; infinite scores have none."""
+def mean_and_error(values: FloatArray, weights: FloatArray | None = None) -> tuple[float, float]:
+    """Return the mean and its standard error; infinite scores have none.
+
+    With weights of sum 1 the squared error is n / (n - 1) Σ w² (v - mean)², that of a ratio of sums, with n their
+    effective size.
+    """
     if not np.isfinite(values).all():
-        return float(values.mean()), np.nan
+        return float(np.average(values, weights=weights)), np.nan
     unit = power_of_two(np.abs(values).max(keepdims=True))[0]  # so that neither sums nor squares overflow
     scaled = values / unit
+    if weights is not None:
+        mean, size = np.average(scaled, weights=weights), effective_size(weights)
+        error = np.sqrt(np.sum((weights / weights.sum() * (scaled - mean)) ** 2) * size / (size - 1))
+        return float(unit * mean), float(unit * error)
     return float(unit * scaled.mean()), float(unit * (scaled.std(ddof=1) / np.sqrt(len(values))))
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import kolmogorov, ndtr
 from scipy.stats import kstest
 
-from nearcal._arrays import FloatArray, as_response, as_space, check_choice, check_count
+from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal.distributions import Distribution, require_distribution
+from nearcal._sample_weights import as_point_weights, keep_rows
+from nearcal.distributions import Distribution
 from nearcal.recalibration import (
     CONTINUOUS_RULES,
     QUANTILE_RULES,
@@ -23,6 +25,7 @@ from nearcal.recalibration import (
     Workers,
     calibration_scores,
 )
+from nearcal.recalibration.base import weighted_rows
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant
@@ -30,6 +33,7 @@ from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import RULES, Comparison, Rule, choose
 from nearcal.tuning.evidence import Tuning, explain, tabulate
 from nearcal.tuning.scoring import Places, Scorer
+from nearcal.tuning.weighted_scoring import WeightedScorer
 
 Auto = Literal["auto"]
 
@@ -125,6 +129,7 @@ def tune(
     polish: Auto | bool = "auto",
     quantile_rule: Auto | QuantileRule = "auto",
     rule: Rule = "two-standard-errors",
+    sample_weight: Any = None,
     workers: Workers | None = None,
 ) -> Tuning:
     """Choose how to recalibrate by the leave-one-out CRPS of the calibration set.
@@ -165,6 +170,9 @@ def tune(
         simplest: no recalibration, unless a Kolmogorov-Smirnov test rejects at the 5% level that PIT values are
         uniform; else global, if it scores better than none; else the best. Two errors, since the best of a hundred
         candidates owes something to chance.
+    sample_weight : array_like of shape (n,), optional
+        How much each point counts, by age, importance or covariate shift, as in :meth:`LocalRecalibrator.fit`: as a
+        neighbour, and in the mean of all scores. ``k`` is then a weight, in units of the average point.
     workers : Workers, optional
         Threads, memory and progress. Beside the memory given, one number a candidate and row is held.
 
@@ -191,6 +199,9 @@ def tune(
     the best of all by more than three standard errors of the difference are left out of the rest and of the table; the
     three best stay in any case.
 
+    With weights a row is left out with all of its weight, and k keeps its meaning. The mean of scores is weighted, with
+    the standard error of a ratio of sums; the Kolmogorov-Smirnov test takes the effective size for the number of rows.
+
     Candidates with corrections take a sort for each row, so few are scored: of those with a local-linear one, where
     there are more than 1,000 rows, the three best on 1,000 of them. The table holds what was scored on all rows.
 
@@ -207,32 +218,33 @@ def tune(
     >>> new.std().round(1)
     array([0.2, 6.2])
     """
-    dist = require_distribution(dist_cal, "dist_cal")
+    dist, y_cal, _, weights = weighted_rows(dist_cal, y_cal, None, sample_weight)
     z = calibration_scores(dist, y_cal)
     y = as_response(y_cal, len(z), "y_cal")
     if len(y) < 2:
         raise InvalidInputError(f"y_cal must have at least 2 responses, to leave one out, got {len(y)}")
-    positions = _as_spaces(spaces, len(y))
+    positions = _as_spaces(spaces, len(y), as_point_weights(sample_weight, len(dist_cal))[0], len(dist_cal))
     check_choice(rule, RULES, "rule")
     workers = Workers.of(workers)
     menu = Menu.of(
         len(y), k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
         polish=polish, quantile_rule=quantile_rule,
     )  # fmt: skip
-    calibration = CalibrationScores(z)
+    calibration = CalibrationScores(z, weights)
     places = {
-        (space, how): CalibrationSpace(positions[space], z, how, menu.k[0] + 1)
+        (space, how): CalibrationSpace(positions[space], z, how, menu.k[0] + 1, weights=weights)
         for space, how in menu.searches(positions)
     }
-    scorer = Scorer(dist, y, calibration, places, workers.silent())
+    scorer = (Scorer if weights is None else WeightedScorer)(dist, y, calibration, places, workers.silent())
     total = scorer.work(menu.k, True in menu.linear, True in menu.shrinkage)
     with workers.reporting("choosing how to recalibrate", total) as report:
         scorer.report = report
         with ThreadPoolExecutor(workers.count()) as pool:
             list(pool.map(lambda space: space.views, places.values()))
         scored = _score(scorer, menu)
-        is_calibrated = float(kstest(z, "norm").pvalue) >= _UNIFORM_ENOUGH
-        candidates, comparison = list(scored), Comparison.of(np.array(list(scored.values())))
+        is_calibrated = _ks_p_value(calibration) >= _UNIFORM_ENOUGH
+        candidates = list(scored)
+        comparison = Comparison.of(np.array(list(scored.values())), None if weights is None else weights.relative)
         place, within = choose(candidates, comparison, rule, is_calibrated)
         recalibrator = _fit(candidates[place], calibration, places, menu, workers.silent())
         report(total)  # candidates that there were not
@@ -259,19 +271,30 @@ def _fit(
 ) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator:
     """Return the fitted recalibrator of the choice, in the space that it was scored in."""
     if chosen.kind == "none":
-        return IdentityRecalibrator().fit_scores(calibration.z)
+        return IdentityRecalibrator().fit_scores(calibration)
     if chosen.kind == "global":
-        return GlobalRecalibrator(quantile_rule=menu.quantile_rule).fit_scores(calibration.z)
+        return GlobalRecalibrator(quantile_rule=menu.quantile_rule).fit_scores(calibration)
     assert chosen.k is not None
     recalibrator = chosen.local_recalibrator(menu.quantile_rule, menu.polish, workers)
     return recalibrator.fit_space(calibration, places[chosen.place].for_neighbors(chosen.k))
 
 
-def _as_spaces(spaces: Any, n: int) -> dict[str, FloatArray]:
+def _ks_p_value(calibration: CalibrationScores) -> float:
+    """Return the p-value of the Kolmogorov-Smirnov test of scores; with weights asymptotic, at their effective size."""
+    if calibration.weights is None:
+        return float(kstest(calibration.z, "norm").pvalue)
+    above = np.cumsum(calibration.weights.relative[calibration.order]) / len(calibration)
+    below, expected = np.concatenate([[0.0], above[:-1]]), ndtr(calibration.sorted_z)
+    distance = max((above - expected).max(), (expected - below).max())
+    return float(kolmogorov(np.sqrt(calibration.effective_size) * distance))
+
+
+def _as_spaces(spaces: Any, n: int, rows: IntArray | None, given: int) -> dict[str, FloatArray]:
     named = spaces if isinstance(spaces, Mapping) else {"space": spaces}
     if not named:
         raise InvalidInputError('spaces must name at least one space, such as {"input": X}, got an empty mapping')
-    return {str(name): as_space(space, f"spaces[{name!r}]", n) for name, space in named.items()}
+    kept = {name: keep_rows(space, rows, given, f"spaces[{name!r}]") for name, space in named.items()}
+    return {str(name): as_space(space, f"spaces[{name!r}]", n) for name, space in kept.items()}
 
 
 def _several(value: Any, name: str) -> list[Any]:

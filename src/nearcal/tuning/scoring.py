@@ -25,7 +25,7 @@ Scores = dict[Candidate, FloatArray]
 Places = Mapping[tuple[str, Scaling], CalibrationSpace]
 
 _MOST_COSTLY = 50  # quantiles that stand for a corrected sample, where each takes a search
-_MOST_GLOBAL = 2000  # scores that stand for all others, where quantiles differ in shape from row to row
+MOST_GLOBAL = 2000  # scores that stand for all others, where quantiles differ in shape from row to row
 _LINEAR_SPACES = 3  # in which local-linear corrections are tried
 _FINALISTS = 3  # of them, scored on all rows
 _HEAT_ROWS = 1000  # on which they qualify
@@ -93,9 +93,9 @@ class Scorer:
             is_first[np.random.default_rng(0).permutation(n)[:_RACE_ROWS]] = True
             first, rows = rows[is_first[rows]], rows[~is_first[rows]]
             self._fill(first, k, smoothings, everyone, local)
-            local = {
-                place: local[place] for place in _leaders({place: all_[..., first] for place, all_ in local.items()})
-            }
+            weights = None if self.calibration.weights is None else self.calibration.weights.relative[first]
+            leaders = _leaders({place: all_[..., first] for place, all_ in local.items()}, weights)
+            local = {place: local[place] for place in leaders}
         self._fill(rows, k, smoothings, everyone, local)
         scores = {
             Candidate("local", space, scaling.name, scaling.components, size, smoothing): of_space[i, j]
@@ -114,7 +114,6 @@ class Scorer:
         local: Mapping[tuple[str, Scaling], FloatArray],
     ) -> None:
         """Write the scores of some rows: global ones, and for each space those of every k and smoothing."""
-        sizes = np.array(k, dtype=np.int64)
         kinds = np.array([smoothing_code(smoothing) for smoothing in smoothings], dtype=np.int64)
 
         def task(chunk: slice) -> None:
@@ -123,12 +122,24 @@ class Scorer:
             if not self._has_standard:
                 everyone[rows] = self._global(values, rows)
             for place, of_space in local.items():
-                crps = _score_prefixes(values, *self._others(self.places[place], rows, k[0]), sizes, kinds)
+                crps = self._score_space(self.places[place], rows, values, k, kinds)
                 of_space[:, :, rows] = np.moveaxis(crps, 0, -1)
 
-        pairs = 1 if self._has_standard else min(len(self.y), _MOST_GLOBAL)
+        pairs = 1 if self._has_standard else min(len(self.y), MOST_GLOBAL)
         chunks = self.workers.chunks(len(order), max(pairs, *k, self.dist._values_per_row))
         self.workers.run(task, chunks, self.report)
+
+    def _score_space(
+        self, space: CalibrationSpace, rows: IntArray, values: "RowValues", k: Sequence[int], kinds: Any
+    ) -> FloatArray:
+        """Return the scores of some rows, (rows, sizes, kinds of smoothing)."""
+        sizes = np.array(k, dtype=np.int64)
+        return score_prefixes(values, *self._others(space, rows, k[0]), sizes, kinds)
+
+    def mean(self, scores: FloatArray, rows: IntArray | slice = slice(None)) -> float:
+        """Return the mean of the scores of some rows, or all, by their weights."""
+        weights = self.calibration.weights
+        return float(np.average(scores[rows], weights=None if weights is None else weights.relative[rows]))
 
     @property
     def _has_standard(self) -> bool:
@@ -167,21 +178,21 @@ class Scorer:
         values = self.values_of(np.arange(len(self.y)))
         return values.unit * _equal_weights_crps(values.at(self.by_score), values.y, self.calibration.ranks)
 
-    def _global(self, values: "_RowValues", rows: IntArray) -> FloatArray:
+    def _global(self, values: "RowValues", rows: IntArray) -> FloatArray:
         n = len(self.y)
         indices = self._everyone_else(rows)
         sizes, uniform = np.array([indices.shape[1]]), np.array([smoothing_code("uniform")])
-        crps = _score_prefixes(values, indices, np.zeros(indices.shape), sizes, uniform)[:, 0, 0]
+        crps = score_prefixes(values, indices, np.zeros(indices.shape), sizes, uniform)[:, 0, 0]
         # without row i, F - 1{x >= y_i} is n / (n - 1) times what it is with it, since F_i⁻¹(Φ(z_i)) is y_i
-        return crps if n <= _MOST_GLOBAL + 1 else crps * (n / (n - 1)) ** 2
+        return crps if n <= MOST_GLOBAL + 1 else crps * (n / (n - 1)) ** 2
 
     def _everyone_else(self, rows: IntArray) -> NDArray[np.int32]:
         """Return all other points by increasing score, or points at evenly spaced ranks that stand for all."""
         n = len(self.y)
-        if n <= _MOST_GLOBAL + 1:
+        if n <= MOST_GLOBAL + 1:
             others: IntArray = np.arange(n - 1)
             return self.by_score[others + (others >= self.calibration.ranks[rows, np.newaxis])]
-        ranks = ((np.arange(_MOST_GLOBAL) + 0.5) * n / _MOST_GLOBAL).astype(np.intp)
+        ranks = ((np.arange(MOST_GLOBAL) + 0.5) * n / MOST_GLOBAL).astype(np.intp)
         return np.tile(self.by_score[ranks], (len(rows), 1))
 
     # ---- corrections ------------------------------------------------------------------------------------------------
@@ -194,7 +205,7 @@ class Scorer:
         of them are scored on all.
         """
         leaders: dict[tuple[str, Scaling], Candidate] = {}
-        for candidate in sorted(plain, key=lambda candidate: standing(plain[candidate].mean())):
+        for candidate in sorted(plain, key=lambda candidate: standing(self.mean(plain[candidate]))):
             leaders.setdefault(candidate.place, candidate)
         entrants = [
             replace(leader, k=size, linear=True)
@@ -205,13 +216,13 @@ class Scorer:
         n = len(self.y)
         if n > _HEAT_ROWS and len(entrants) > _FINALISTS:
             rows = np.sort(np.random.default_rng(0).permutation(n)[:_HEAT_ROWS])
-            heat = {entrant: self._score_corrected(entrant, rows)[rows].mean() for entrant in entrants}
+            heat = {entrant: self.mean(self._score_corrected(entrant, rows), rows) for entrant in entrants}
             entrants = sorted(heat, key=lambda entrant: standing(heat[entrant]))[:_FINALISTS]
         return {entrant: self._score_corrected(entrant) for entrant in entrants}
 
     def score_shrunk(self, local: Scores) -> Scores:
         """Return the scores of the two best local candidates with shrinkage."""
-        best = sorted(local, key=lambda candidate: standing(local[candidate].mean()))[:_SHRUNK]
+        best = sorted(local, key=lambda candidate: standing(self.mean(local[candidate])))[:_SHRUNK]
         return {replace(one, shrinkage=True): self._score_corrected(replace(one, shrinkage=True)) for one in best}
 
     def _score_corrected(self, candidate: Candidate, rows: IntArray | None = None) -> FloatArray:
@@ -219,7 +230,7 @@ class Scorer:
         assert candidate.k is not None
         assert candidate.smoothing is not None
         space = self.places[candidate.place]
-        neighborhood = KNearest(candidate.k, 0.0, candidate.smoothing)
+        neighborhood = KNearest(candidate.k, 0.0, candidate.smoothing, self.calibration.weights)
         left_out = LeaveOneOut(self.calibration, lambda: space.views, neighborhood, "step", self.workers.silent())
         for correction in candidate.corrections:
             learnt = correction.learn(left_out, space.views[0])
@@ -233,14 +244,16 @@ class Scorer:
         return scores
 
 
-def _leaders(scores: Mapping[tuple[str, Scaling], FloatArray]) -> list[tuple[str, Scaling]]:
+def _leaders(
+    scores: Mapping[tuple[str, Scaling], FloatArray], weights: FloatArray | None = None
+) -> list[tuple[str, Scaling]]:
     """Return the spaces that may still be the best, given scores of shape (sizes, smoothings, rows); three at least."""
     best = {}
     for place, of_space in scores.items():
         candidates = of_space.reshape(-1, of_space.shape[-1])
-        best[place] = candidates[np.argmin([mean_and_error(rows)[0] for rows in candidates])]
-    ranking = sorted(best, key=lambda place: standing(mean_and_error(best[place])[0]))
-    behind = {place: mean_and_error(best[place] - best[ranking[0]]) for place in ranking}
+        best[place] = candidates[np.argmin([mean_and_error(rows, weights)[0] for rows in candidates])]
+    ranking = sorted(best, key=lambda place: standing(mean_and_error(best[place], weights)[0]))
+    behind = {place: mean_and_error(best[place] - best[ranking[0]], weights) for place in ranking}
 
     def is_far_behind(place: tuple[str, Scaling]) -> bool:
         mean, error = behind[place]
@@ -267,7 +280,7 @@ def _corrected_sample(steps: Steps, base: Distribution) -> tuple[FloatArray, Flo
 # ---- values of rows at the scores of others -------------------------------------------------------------------------
 
 
-class _RowValues(NamedTuple):
+class RowValues(NamedTuple):
     """Some rows: values at the scores of calibration points, responses, and the unit of both, each row's own."""
 
     at: Callable[[NDArray[np.int32]], FloatArray]
@@ -275,7 +288,7 @@ class _RowValues(NamedTuple):
     unit: FloatArray
 
 
-def _values_of_rows(dist: Distribution, y: FloatArray, z: FloatArray) -> Callable[[IntArray], _RowValues]:
+def _values_of_rows(dist: Distribution, y: FloatArray, z: FloatArray) -> Callable[[IntArray], RowValues]:
     """Return a function that prepares rows, by the cheapest way to their quantiles F_i⁻¹(Φ(z_j)).
 
     In a location-scale family the values are those of the standard distribution, the same for all rows. Quantiles that
@@ -285,18 +298,18 @@ def _values_of_rows(dist: Distribution, y: FloatArray, z: FloatArray) -> Callabl
     if standardised is not None:
         loc, scale, standard = standardised
         values = standard._from_z(z[np.newaxis])[0]
-        return lambda rows: _RowValues(values.__getitem__, (y[rows] - loc[rows]) / scale[rows], scale[rows])
+        return lambda rows: RowValues(values.__getitem__, (y[rows] - loc[rows]) / scale[rows], scale[rows])
 
-    def prepare(rows: IntArray) -> _RowValues:
+    def prepare(rows: IntArray) -> RowValues:
         own = dist[rows]
         quantiles = QuantileSeries(own, z).at if own._quantiles_are_costly else own._from_z
-        return _RowValues(lambda indices: quantiles(z[indices]), y[rows], np.ones(len(rows)))
+        return RowValues(lambda indices: quantiles(z[indices]), y[rows], np.ones(len(rows)))
 
     return prepare
 
 
-def _score_prefixes(
-    values: _RowValues, indices: NDArray[np.int32], distances: FloatArray, sizes: Any, kinds: Any
+def score_prefixes(
+    values: RowValues, indices: NDArray[np.int32], distances: FloatArray, sizes: Any, kinds: Any
 ) -> FloatArray:
     """Return the CRPS of neighbourhoods ordered by score, of shape (rows, sizes, kinds)."""
     from nearcal.kernels import leave_one_out, select
