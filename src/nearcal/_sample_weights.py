@@ -93,9 +93,17 @@ def as_point_weights(sample_weight: Any, n: int) -> tuple[IntArray | None, Point
     if not weights.max() > 0:
         raise InvalidInputError("sample_weight must be positive for at least one row, got zeros alone")
     rows = np.flatnonzero(weights >= _LIGHTEST * weights.max())
-    kept = None if len(rows) == n else rows
-    own = weights[rows]
-    return kept, None if (own == own[0]).all() else PointWeights(own)
+    return None if len(rows) == n else rows, weights_of(weights[rows])
+
+
+def weights_of(given: FloatArray) -> PointWeights | None:
+    """Return positive weights as such; None if they are equal."""
+    return None if (given == given[0]).all() else PointWeights(given)
+
+
+def common_weight(sample_weight: Any) -> float:
+    """Return the weight of each point where all have the same: what points that are added later count beside."""
+    return 1.0 if sample_weight is None else float(as_float_array(sample_weight, "sample_weight").max())
 
 
 def keep_rows(value: Any, rows: IntArray | None, n: int, name: str) -> Any:

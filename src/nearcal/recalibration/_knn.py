@@ -1,14 +1,17 @@
 """Nearest-neighbour regression: the responses of the neighbours, without a model."""
 
+import copy
 from typing import Any, Self
 
 import numpy as np
 
-from nearcal._arrays import as_float_array, as_response, as_space
+from nearcal._arrays import FloatArray, as_float_array, as_response, as_space
 from nearcal._errors import InvalidParameterError
 from nearcal._sample_weights import as_point_weights, keep_rows
 from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
+from nearcal.recalibration.base import is_empty
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.local import LEARNT, LocalRecalibrator
 from nearcal.recalibration.neighborhoods import Radius
 from nearcal.recalibration.result import Recalibrated
@@ -61,16 +64,41 @@ class KNNRegressor(LocalRecalibrator):
         """
         self._check_options()
         n = as_float_array(y_cal, "y_cal").size
-        rows, weights = as_point_weights(sample_weight, n)
+        rows, _ = as_point_weights(sample_weight, n)
         space = as_space(keep_rows(space_cal, rows, n, "space_cal"), "space_cal")
         y = as_response(keep_rows(y_cal, rows, n, "y_cal"), len(space), "y_cal")
-        # A unit of the size of the spread, for the density and the tails of rows whose neighbours all agree; a power of
-        # two, since dividing and multiplying by it rounds nothing.
-        spread = np.ptp(y) / 4
-        unit = float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
-        super().fit(_identity(len(y), unit), y, space, sample_weight=None if weights is None else weights.given)
+        unit = _unit_of(y)
+        weights = keep_rows(sample_weight, rows, n, "sample_weight")
+        super().fit(_identity(len(y), unit), y, space, sample_weight=weights)
         self.unit_ = unit
         return self
+
+    def update(
+        self, dist_cal: Distribution | None, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None
+    ) -> Self:
+        """Append points to the calibration set, as in :meth:`LocalRecalibrator.update`; ``dist_cal`` is ignored.
+
+        The unit of responses, which tails and densities of neighbours that all agree are drawn in, is that of a fit on
+        all points, unless there are corrections, which have learnt in the old one.
+        """
+        self._require_fitted()
+        if is_empty(y_cal):
+            return self
+        space = as_space(space_cal, "space_cal")
+        y = as_response(y_cal, len(space), "y_cal")
+        return super().update(_identity(len(y), self.unit_), y, space, sample_weight=sample_weight)
+
+    def relearn(self) -> Self:
+        """Learn again all that was learnt from the calibration set, as :meth:`LocalRecalibrator.relearn` does."""
+        self._require_fitted()
+        y, given = self.calibration_.z * self.unit_, self.calibration_.given_weights
+        return self.fit(None, y, self.positions_.array, sample_weight=given)
+
+    def _hold_rows(self, calibration: CalibrationScores, *parts: Any, **more: Any) -> None:
+        unit = self.unit_ if self.corrections_ else _unit_of(calibration.z * self.unit_)
+        if unit != self.unit_:
+            calibration = calibration.rescaled(self.unit_ / unit)
+        super()._hold_rows(calibration, *parts, unit_=unit, **more)
 
     def recalibrate(self, dist_new: Distribution | None, space_new: Any) -> Recalibrated:
         """Return the predictive distributions of new rows; nothing is computed before it is asked for.
@@ -89,7 +117,8 @@ class KNNRegressor(LocalRecalibrator):
         """
         self._require_fitted()
         space = as_space(space_new, "space_new")
-        return super().recalibrate(_identity(len(space), self.unit_), space)
+        fitted = copy.copy(self)  # another thread may update this one meanwhile
+        return LocalRecalibrator.recalibrate(fitted, _identity(len(space), fitted.unit_), space)
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -98,6 +127,15 @@ class KNNRegressor(LocalRecalibrator):
                 "thin must be one of 'nearest', 'global', 'raise' for KNNRegressor, which has no base distribution, "
                 "got 'base'"
             )
+
+
+def _unit_of(y: FloatArray) -> float:
+    """Return a unit of the size of the spread, for the density and the tails of rows whose neighbours all agree.
+
+    It is a power of two, since dividing and multiplying by it rounds nothing.
+    """
+    spread = np.ptp(y) / 4
+    return float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
 
 
 def _identity(rows: int, unit: float) -> Normal:

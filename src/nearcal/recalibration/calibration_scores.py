@@ -8,37 +8,101 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
-from nearcal._sample_weights import PointWeights
-from nearcal._saved import instance, optional, require, savable, saved_array, saved_value
+from nearcal._growing import GrowingRows
+from nearcal._sample_weights import PointWeights, weights_of
+from nearcal._saved import instance, number, optional, require, savable, saved_array, saved_value
 
 
 @savable
 class CalibrationScores:
-    """The normal scores of the calibration set, their ranks, and the weights of the points; None if all count alike."""
+    """The normal scores of the calibration set, and the weights of its points; ranks are found when first asked for.
 
-    def __init__(self, z: FloatArray, weights: PointWeights | None = None) -> None:
-        self.z, self.weights = z, weights
-        order = self.order
-        self.sorted_z = z[order]
-        self.ranks = np.empty(len(z), dtype=np.int32)
-        self.ranks[order] = np.arange(len(z), dtype=np.int32)
-        self.has_ties = bool((np.diff(self.sorted_z) == 0).any())
+    Parameters
+    ----------
+    z : ndarray of shape (n,)
+    weights : PointWeights, optional
+        None if all points count alike.
+    common_weight : float
+        The weight that each of them was given then: points that are added later count beside it.
+    """
 
-    def __len__(self) -> int:
-        return len(self.z)
+    def __init__(self, z: FloatArray, weights: PointWeights | None = None, common_weight: float = 1.0) -> None:
+        self.z, self.weights, self.common_weight = z, weights, common_weight
+        self._rows = GrowingRows(z)
+        self._earlier: IntArray | None = None  # the order of the first scores, where it is known
 
-    @property
+    @cached_property
     def order(self) -> IntArray:
-        """The points in the order of their scores."""
-        return np.argsort(self.z, kind="stable")
+        """The points in the order of their scores, equal ones by index."""
+        if self._earlier is None:
+            return np.argsort(self.z, kind="stable")
+        n = len(self._earlier)
+        later = n + np.argsort(self.z[n:], kind="stable")
+        places = np.searchsorted(self.z[self._earlier], self.z[later], side="right")
+        return np.insert(self._earlier, places, later)
+
+    @cached_property
+    def sorted_z(self) -> FloatArray:
+        """The scores in increasing order."""
+        return self.z[self.order]
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int32]:
+        """The place of each score among all."""
+        ranks = np.empty(len(self.z), dtype=np.int32)
+        ranks[self.order] = np.arange(len(self.z), dtype=np.int32)
+        return ranks
+
+    @cached_property
+    def has_ties(self) -> bool:
+        """Whether some scores are equal."""
+        return bool((np.diff(self.sorted_z) == 0).any())
 
     @property
     def effective_size(self) -> float:
         """The number of points or, where they have weights, of equal points that would tell as much."""
         return float(len(self.z)) if self.weights is None else self.weights.effective_size
 
+    @property
+    def given_weights(self) -> FloatArray:
+        """The weight that each point was given."""
+        return np.full(len(self.z), self.common_weight) if self.weights is None else self.weights.given
+
+    def extended(self, more: "CalibrationScores") -> "CalibrationScores":
+        """Return these scores followed by more."""
+        given = None
+        if self.weights is not None or more.weights is not None or self.common_weight != more.common_weight:
+            given = np.concatenate([self.given_weights, more.given_weights])
+        grown = self._of_rows(self._rows.extended(more.z), given)
+        grown._earlier = vars(self).get("order", self._earlier)
+        return grown
+
+    def restricted(self, rows: IntArray) -> "CalibrationScores":
+        """Return some of the scores, given their numbers in increasing order."""
+        rest = self._of_rows(self._rows.kept(rows), None if self.weights is None else self.weights.given[rows])
+        if "order" in vars(self) or self._earlier is not None:
+            numbers = np.full(len(self.z), -1)
+            numbers[rows] = np.arange(len(rows))
+            order = numbers[self.order]
+            rest._earlier = order[order >= 0]
+        return rest
+
+    def rescaled(self, factor: float) -> "CalibrationScores":
+        """Return all scores times a factor."""
+        return CalibrationScores(self.z * factor, self.weights, self.common_weight)
+
+    def _of_rows(self, rows: GrowingRows, given: FloatArray | None) -> "CalibrationScores":
+        weights = None if given is None else weights_of(given)
+        common = self.common_weight if given is None or weights is not None else float(given[0])
+        scores = CalibrationScores(rows.array, weights, common)
+        scores._rows = rows
+        return scores
+
+    def __len__(self) -> int:
+        return len(self.z)
+
     def _to_saved(self) -> dict[str, Any]:
-        return {"z": self.z, "weights": self.weights}
+        return {"z": self.z, "weights": self.weights, "common_weight": self.common_weight}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
@@ -46,25 +110,10 @@ class CalibrationScores:
         z = saved_array(saved, "z", np.float64, (None,)).copy()
         weights = optional(instance(PointWeights))("weights", saved_value(saved, "weights"))
         require(weights is None or len(weights) == len(z), f"weights must be {len(z)}, one a score")
-        return cls(z, weights)
+        common = number(0.0)("common_weight", saved_value(saved, "common_weight"))
+        require(common > 0, "common_weight must be positive")
+        return cls(z, weights, common)
 
 
 class PairScores(CalibrationScores):
-    """The scores of the neighbours of a chunk, one a pair; put in order, which few statistics ask for, when asked."""
-
-    def __init__(self, z: FloatArray) -> None:
-        self.z, self.weights = z, None  # neighbours are weighed before this
-
-    @cached_property
-    def sorted_z(self) -> FloatArray:
-        """The scores in increasing order."""
-        return self._ordered.sorted_z
-
-    @cached_property
-    def ranks(self) -> NDArray[np.int32]:
-        """The place of each score among all."""
-        return self._ordered.ranks
-
-    @cached_property
-    def _ordered(self) -> CalibrationScores:
-        return CalibrationScores(self.z)
+    """The scores of the neighbours of a chunk, one a pair, weighed before this."""

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtri
 
-from nearcal._arrays import FloatArray, check_choice
+from nearcal._arrays import FloatArray, IntArray, check_choice
 from nearcal._errors import InvalidInputError
 from nearcal._sample_weights import PointWeights, average
-from nearcal._saved import count, instance, optional, require, savable
+from nearcal._saved import count, instance, require, savable
 from nearcal.distributions import Distribution, require_distribution
-from nearcal.recalibration.base import Recalibrator, calibration_scores, weighted_rows
+from nearcal.recalibration.base import Recalibrator, is_empty, read_calibration
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.result import Recalibrated
@@ -23,14 +23,14 @@ from nearcal.recalibration.scores_of_rows import OneLaw, Untouched
 from nearcal.recalibration.steps import EqualSteps
 from nearcal.recalibration.weighted_steps import steps_of
 
-LEARNT = {"n_cal_": count(), "weights_": optional(instance(PointWeights))}
+LEARNT = {"n_cal_": count(), "calibration_": instance(CalibrationScores)}
 
 
 class RecalibratorOfAllRows(Recalibrator):
     """Base class: a subclass says what the scores Z are, given those of a calibration set."""
 
     law_: Curve | EqualSteps
-    weights_: PointWeights | None  # of the points by increasing score
+    calibration_: CalibrationScores
 
     def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
         """Learn from a calibration set; ``space_cal`` is ignored, so that recalibrators are interchangeable.
@@ -45,15 +45,52 @@ class RecalibratorOfAllRows(Recalibrator):
         sample_weight : array_like of shape (n,), optional
             How much each point counts; relative, not negative. Points of weight 0 are as if absent.
         """
-        dist, y, _, weights = weighted_rows(dist_cal, y_cal, None, sample_weight)
-        return self.fit_scores(CalibrationScores(calibration_scores(dist, y), weights))
+        return self.fit_scores(read_calibration(dist_cal, y_cal, None, sample_weight)[0])
 
     def fit_scores(self, calibration: CalibrationScores) -> Self:
         """Learn from the normal scores of a calibration set, and the weights of its points."""
         self.law_ = self._learn(calibration)
-        self.weights_ = None if calibration.weights is None else calibration.weights.take(calibration.order)
+        self.calibration_ = calibration
         self.n_cal_ = len(calibration)
         return self
+
+    def update(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
+        """Append points to the calibration set, and learn from all of it: the same, to the last bit, as ``fit`` on all.
+
+        It costs what a fit does, the sort of all scores. Results made before stay as they were.
+
+        Parameters
+        ----------
+        dist_cal, y_cal, space_cal, sample_weight
+            More of what was given to ``fit``, of any number of rows, also none; the family may differ. Points without
+            a weight count 1.
+
+        Returns
+        -------
+        self
+            If it fails, nothing has changed.
+
+        Examples
+        --------
+        >>> import nearcal as nc
+        >>> rc = nc.VarianceScaling().fit(nc.Normal([0.0, 0.0], 1.0), [-3.0, 3.0])
+        >>> round(rc.update(nc.Normal(0.0, 1.0), [0.0]).factor_ ** 2, 6)
+        6.0
+        """
+        self._require_fitted()
+        if is_empty(y_cal):
+            return self
+        more, _ = read_calibration(dist_cal, y_cal, None, sample_weight)
+        return self.fit_scores(self.calibration_.extended(more))
+
+    def _keep(self, rows: IntArray) -> None:
+        self.fit_scores(self.calibration_.restricted(rows))
+
+    @property
+    def weights_(self) -> PointWeights | None:
+        """The weights of the points by increasing score; None if all count alike."""
+        weights = self.calibration_.weights
+        return None if weights is None else weights.take(self.calibration_.order)
 
     def recalibrate(self, dist_new: Distribution, space_new: Any = None) -> Recalibrated:
         """Return the recalibrated distributions of new rows; ``space_new`` is ignored."""
@@ -66,7 +103,7 @@ class RecalibratorOfAllRows(Recalibrator):
 
     def _check_learnt(self) -> None:
         require(not isinstance(self.law_, EqualSteps) or self.law_.size == self.n_cal_, "law_ must have n_cal_ scores")
-        require(self.weights_ is None or len(self.weights_) == self.n_cal_, "weights_ must be n_cal_")
+        require(len(self.calibration_) == self.n_cal_, "calibration_ must have n_cal_ scores")
 
 
 @savable(n_cal_=count())
@@ -83,13 +120,22 @@ class IdentityRecalibrator(Recalibrator):
 
     def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
         """Check the calibration set as other recalibrators do, and learn nothing from it."""
-        dist, y, _, weights = weighted_rows(dist_cal, y_cal, None, sample_weight)
-        return self.fit_scores(CalibrationScores(calibration_scores(dist, y), weights))
+        return self.fit_scores(read_calibration(dist_cal, y_cal, None, sample_weight)[0])
 
     def fit_scores(self, calibration: CalibrationScores) -> Self:
         """Count the scores of a calibration set."""
         self.n_cal_ = len(calibration)
         return self
+
+    def update(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
+        """Check more calibration points as ``fit`` does, and count them."""
+        self._require_fitted()
+        if not is_empty(y_cal):
+            self.n_cal_ += len(read_calibration(dist_cal, y_cal, None, sample_weight)[0])
+        return self
+
+    def _keep(self, rows: IntArray) -> None:
+        self.n_cal_ = len(rows)
 
     def recalibrate(self, dist_new: Distribution, space_new: Any = None) -> Recalibrated:
         """Return the distributions of new rows as they are, to the last bit."""

@@ -27,6 +27,7 @@ from nearcal._arrays import FloatArray, IntArray, check_choice, check_count, che
 from nearcal._errors import ThinNeighborhoodError
 from nearcal._sample_weights import ENOUGH, PointWeights
 from nearcal._saved import count, instance, number, one_of, optional, savable
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, count_within, nearest_of_weight
 
 Smoothing = Literal["epanechnikov", "uniform", "triangular", "biweight", "gaussian"]
@@ -218,6 +219,10 @@ class KNearest:
     smoothing: str
     weights: PointWeights | None = None
 
+    def among(self, calibration: CalibrationScores) -> "KNearest":
+        """Return the same among other calibration points."""
+        return replace(self, weights=calibration.weights)
+
     @property
     def least(self) -> int:
         """Return k."""
@@ -293,6 +298,10 @@ class WithinRadius:
     smoothing: str
     n_cal: int
     weights: PointWeights | None = None
+
+    def among(self, calibration: CalibrationScores) -> "WithinRadius":
+        """Return the same among other calibration points."""
+        return replace(self, n_cal=len(calibration), weights=calibration.weights)
 
     @property
     def least(self) -> int:

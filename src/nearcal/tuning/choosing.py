@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._sample_weights import as_point_weights, keep_rows
+from nearcal._sample_weights import as_point_weights, common_weight, keep_rows
 from nearcal.distributions import Distribution
 from nearcal.recalibration import (
     CONTINUOUS_RULES,
@@ -230,7 +230,7 @@ def tune(
         len(y), k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
         polish=polish, quantile_rule=quantile_rule,
     )  # fmt: skip
-    calibration = CalibrationScores(z, weights)
+    calibration = CalibrationScores(z, weights, common_weight(sample_weight))
     places = {
         (space, how): CalibrationSpace(positions[space], z, how, menu.k[0] + 1, weights=weights)
         for space, how in menu.searches(positions)
