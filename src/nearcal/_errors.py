@@ -6,11 +6,13 @@
       InvalidInputError (ValueError)       an array has the wrong shape, type or values
       InvalidParameterError (ValueError)   an option is outside its range or contradicts another
       ThinNeighborhoodError (ValueError)   too few calibration points near a row, and thin="raise"
+      OverlapError (ValueError)            calibration and new points hardly meet: no weights make up for a shift
       NotFittedError (ValueError, AttributeError)   recalibrate before fit
       MissingExtraError (ImportError)      an optional package is not installed
       ArtefactError (OSError)              a file is damaged, foreign or of a newer format, or cannot be written
 
     TiesWarning (UserWarning)              many calibration rows share a response
+    OverlapWarning (UserWarning)           weights for a shift leave few calibration points to learn from
 
 Every message names the argument, the rule, the value received and, where there is one, the remedy.
 """
@@ -32,6 +34,10 @@ class ThinNeighborhoodError(NearcalError, ValueError):
     """A row has fewer calibration points within the radius than asked for."""
 
 
+class OverlapError(NearcalError, ValueError):
+    """New points lie where there are hardly any calibration points, so that no weights make up for the shift."""
+
+
 class NotFittedError(NearcalError, ValueError, AttributeError):
     """A recalibrator was used before it was fitted."""
 
@@ -46,3 +52,7 @@ class ArtefactError(NearcalError, OSError):
 
 class TiesWarning(UserWarning):
     """Many rows of a calibration set share a response, whose probability no continuous prediction can keep."""
+
+
+class OverlapWarning(UserWarning):
+    """Weights that make up for a shift rest on few calibration points."""

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import nearcal as nc
+from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
 from nearcal.cli._rows import Columns, read_all
@@ -53,6 +55,9 @@ def fit(
             metavar="GLOB",
             help="Columns in which near means similar; NAME=GLOB for several to choose among, alone or joined.",
         ),
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of how much each row counts; 0 leaves a row out.")
     ] = None,
     method: Annotated[
         str | None, typer.Option(help=f"{', '.join(METHODS)}; without it auto, or local if --k or --radius is given.")
@@ -130,17 +135,23 @@ def fit(
             f"--method {settings['method']} looks in one space, got {', '.join(model.spaces)}",
             "leave out --k, --radius and --method to have the space chosen",
         )
-    needed = dict.fromkeys([y, *model.columns(), *(name for names in model.spaces.values() for name in names)])
+    weights = [] if weight is None else [weight]
+    file.require(weights, "--weight names")
+    needed = dict.fromkeys(
+        [y, *weights, *model.columns(), *(name for names in model.spaces.values() for name in names)]
+    )
     table, _, left_out = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
-    rows = len(table[y])
+    counts = None if weight is None else _as_weights(table[weight], weight, calibration)
+    rows = len(table[y]) if counts is None else int((counts > 0).sum())
     if settings["k"] is not None and settings["k"] > rows:
         raise Mistake(
-            f"--k must be at most the number of rows, {rows}, got {settings['k']}",
+            f"--k must be at most the number of rows{' of positive weight' * (weight is not None)}, {rows}, got "
+            f"{settings['k']}",
             "take fewer, or --method global for all of them",
         )
     activity = "choosing how to recalibrate" if settings["method"] == "auto" else "fitting"
     with progress_bar(activity, None) as report:
-        calibrated = _calibrate(model, table, table[y], settings, report)
+        calibrated = _calibrate(model, table, table[y], counts, settings, report)
     nc.save(calibrated, output)
     facts = {
         "model": str(output),
@@ -193,12 +204,30 @@ def _as_count(k: str) -> int:
     return number
 
 
-def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], report: Any) -> nc.CalibratedModel:
+def _as_weights(values: FloatArray, name: str, path: Path) -> FloatArray:
+    """Return the weights of rows, refusing what are none."""
+    negative = values < 0
+    if negative.any():
+        first = int(np.argmax(negative))
+        raise Mistake(
+            f"column {name!r} of {path} is the weight of rows and must not be negative: {int(negative.sum())} of "
+            f"{len(values)} rows are, the first is {values[first]:g}",
+            "give rows that shall not count the weight 0",
+        )
+    if not values.any():
+        raise Mistake(f"column {name!r} of {path} gives all rows the weight 0", "leave out --weight to count all alike")
+    return values
+
+
+def _calibrate(
+    model: Any, table: Columns, y: Any, weights: FloatArray | None, settings: dict[str, Any], report: Any
+) -> nc.CalibratedModel:
     """Tune, or fit the recalibrator asked for; every recalibrator of the command is made here."""
     method, k, radius = (settings[name] for name in ("method", "k", "radius"))
     options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
     if method == "auto":
-        return nc.calibrate(model, table, y, tuning=options, workers=nc.Workers(progress=report))
+        workers = nc.Workers(progress=report)
+        return nc.calibrate(model, table, y, tuning=options, sample_weight=weights, workers=workers)
     rule: Any = {"quantile_rule": "predictive"}  # as the choice does
     if method in _OF_NEIGHBOURS:
         usual = {
@@ -217,7 +246,8 @@ def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], rep
             corrections=tuple(correction for name, correction in corrections.items() if options[name]),
             **rule,
         )
-        return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
+        layer = model.layers()[0]
+        return nc.calibrate(model, table, y, layer=layer, recalibrator=recalibrator, sample_weight=weights)
     of_all_rows: Any = {
         "global": nc.GlobalRecalibrator(**rule),
         "isotonic": nc.IsotonicRecalibrator(),
@@ -225,5 +255,5 @@ def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], rep
         "variance-scaling": nc.VarianceScaling(),
         "none": nc.IdentityRecalibrator(),
     }[method]
-    fitted = of_all_rows.fit(model.distribution(table), y, None)
+    fitted = of_all_rows.fit(model.distribution(table), y, None, sample_weight=weights)
     return nc.CalibratedModel(model, fitted, None, "The method was given.")

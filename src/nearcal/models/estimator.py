@@ -12,8 +12,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
-from nearcal._arrays import FloatArray, IntArray, check_choice
+from nearcal._arrays import FloatArray, IntArray, as_float_array, check_choice
 from nearcal._errors import InvalidInputError
+from nearcal._sample_weights import as_point_weights
 from nearcal.distributions import Distribution
 from nearcal.models.adapters import ModelAdapter, adapt
 from nearcal.models.adapters.batches import join
@@ -133,7 +134,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.workers = workers
         self.probes = probes
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, calibration_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator and recalibrate it.
 
         Parameters
@@ -144,16 +145,21 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             Responses.
         groups : array_like of shape (n,), optional
             For a ``cv`` that keeps groups together, such as GroupKFold.
+        calibration_weight : array_like of shape (n,), optional
+            How much each row counts in the calibration: ``sample_weight`` of :func:`nearcal.calibrate`. It does not
+            weigh the fit of the estimator.
         **fit_params
             Passed to the ``fit`` of the estimator, such as ``sample_weight``; those with one entry a row are cut along
-            with the rows. They do not weigh the calibration.
+            with the rows. They do not weigh the calibration: rows that shall count the same in both are given the same
+            weights twice, ``fit(X, y, sample_weight=w, calibration_weight=w)``.
         """
         check_choice(self.calibration, CALIBRATIONS, "calibration")
         X, y = self._check_data(X, y)
+        weights = None if calibration_weight is None else _as_weights(calibration_weight, len(y))
         if self.calibration == "prefit":
             model, X_cal, y_cal = self._prefit(fit_params), X, y
         elif self.calibration == "split":
-            model, X_cal, y_cal = self._split(X, y, fit_params)
+            model, X_cal, y_cal, weights = self._split(X, y, weights, fit_params)
         else:
             model, X_cal, y_cal = self._cross(X, y, groups, fit_params)
         self.calibrated_ = calibrate(
@@ -163,6 +169,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             layer=self.layer,
             recalibrator=self.recalibrator,
             tuning=self.tuning,
+            sample_weight=weights,
             workers=self.workers,
             probes=self.probes,
         )
@@ -218,11 +225,13 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.estimator_ = self._estimator()
         return self._adapted(self.estimator_)
 
-    def _split(self, X: Any, y: FloatArray, fit_params: Any) -> tuple[ModelAdapter, Any, FloatArray]:
+    def _split(
+        self, X: Any, y: FloatArray, weights: FloatArray | None, fit_params: Any
+    ) -> tuple[ModelAdapter, Any, FloatArray, FloatArray | None]:
         rows = np.arange(len(y))
         train, held_out = train_test_split(rows, test_size=self.calibration_size, random_state=self.random_state)
         model = self._fitted_to(train, X, y, fit_params)
-        return model, _safe_indexing(X, held_out), y[held_out]
+        return model, _safe_indexing(X, held_out), y[held_out], None if weights is None else weights[held_out]
 
     def _cross(self, X: Any, y: FloatArray, groups: Any, fit_params: Any) -> tuple[ModelAdapter, Any, FloatArray]:
         shuffles = isinstance(self.cv, int) and not isinstance(self.cv, bool)
@@ -255,6 +264,16 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         (X,) = indexable(X)
         check_consistent_length(X, y)
         return X, y
+
+
+def _as_weights(calibration_weight: Any, n: int) -> FloatArray:
+    """Return weights of all rows, checked before the estimator is fitted."""
+    weights = as_float_array(calibration_weight, "calibration_weight").reshape(-1)
+    try:
+        as_point_weights(weights, n)
+    except InvalidInputError as error:
+        raise InvalidInputError(str(error).replace("sample_weight", "calibration_weight", 1)) from None
+    return weights
 
 
 def _cut(value: Any, rows: IntArray, n: int) -> Any:

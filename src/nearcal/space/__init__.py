@@ -14,6 +14,7 @@ from nearcal.space.search import (
     check_points,
     count_within,
 )
+from nearcal.space.shift import ShiftWeights, shift_weights
 from nearcal.space.weighted import nearest_of_weight
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Scaling",
     "ScalingName",
     "Search",
+    "ShiftWeights",
     "SpaceMap",
     "View",
     "build_index",
@@ -36,4 +38,5 @@ __all__ = [
     "is_constant",
     "nearest_of_weight",
     "principal_axes",
+    "shift_weights",
 ]
