@@ -10,6 +10,7 @@ import nearcal as nc
 from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
+from nearcal.cli._relations import Groups, InOrder, Relations, Time
 from nearcal.cli._rows import Columns, read_all
 from nearcal.cli._tables import FORMATS, open_table
 from nearcal.recalibration import LEAST_NEIGHBORS, SMOOTHINGS
@@ -28,6 +29,8 @@ nearcal fit calibration.arrow -o model.nearcal --y price \
     --samples 'draw_*' --space 'x*' --k 500 --linear
 nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
+nearcal fit hours.parquet -o model.nearcal --y demand \
+    --quantile 'q*' --space 'x*' --time observed_at --gap 24h
 """
 
 
@@ -97,6 +100,13 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    groups: Groups = None,
+    time: Time = None,
+    gap: Annotated[
+        str | None,
+        typer.Option(help="Rows no longer than this before another do not speak for it: 48, or of dates 2d, 12h, 30m."),
+    ] = None,
+    in_order: InOrder = None,
     skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -135,14 +145,24 @@ def fit(
             f"--method {settings['method']} looks in one space, got {', '.join(model.spaces)}",
             "leave out --k, --radius and --method to have the space chosen",
         )
+    related = Relations.of(file, groups, time, in_order)
+    if settings["method"] in _OF_ALL_ROWS and (groups or time):
+        raise Mistake(
+            f"--method {settings['method']} has no use for {'--groups' if groups else '--time'}",
+            "it learns nothing from rows among each other: leave it out",
+        )
+    length = related.gap(gap)
     weights = [] if weight is None else [weight]
     file.require(weights, "--weight names")
-    needed = dict.fromkeys(
-        [y, *weights, *model.columns(), *(name for names in model.spaces.values() for name in names)]
+    spaces = [name for names in model.spaces.values() for name in names]
+    needed = dict.fromkeys([y, *weights, *model.columns(), *spaces, *related.numbers])
+    table, others, left_out = read_all(
+        file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing, texts=related.texts
     )
-    table, _, left_out = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
-    counts = None if weight is None else _as_weights(table[weight], weight, calibration)
-    rows = len(table[y]) if counts is None else int((counts > 0).sum())
+    how: dict[str, Any] = {**related.values(table, others), "gap": length}
+    if weight is not None:
+        how["sample_weight"] = _as_weights(table[weight], weight, calibration)
+    rows = int((how["sample_weight"] > 0).sum()) if weight is not None else len(table[y])
     if settings["k"] is not None and settings["k"] > rows:
         raise Mistake(
             f"--k must be at most the number of rows{' of positive weight' * (weight is not None)}, {rows}, got "
@@ -151,7 +171,7 @@ def fit(
         )
     activity = "choosing how to recalibrate" if settings["method"] == "auto" else "fitting"
     with progress_bar(activity, None) as report:
-        calibrated = _calibrate(model, table, table[y], counts, settings, report)
+        calibrated = _calibrate(model, table, table[y], settings, how, report)
     nc.save(calibrated, output)
     facts = {
         "model": str(output),
@@ -220,14 +240,16 @@ def _as_weights(values: FloatArray, name: str, path: Path) -> FloatArray:
 
 
 def _calibrate(
-    model: Any, table: Columns, y: Any, weights: FloatArray | None, settings: dict[str, Any], report: Any
+    model: Any, table: Columns, y: Any, settings: dict[str, Any], how: dict[str, Any], report: Any
 ) -> nc.CalibratedModel:
-    """Tune, or fit the recalibrator asked for; every recalibrator of the command is made here."""
+    """Tune, or fit the recalibrator asked for; every recalibrator of the command is made here.
+
+    ``how`` holds what is known of the rows: groups, times, weights.
+    """
     method, k, radius = (settings[name] for name in ("method", "k", "radius"))
     options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
     if method == "auto":
-        workers = nc.Workers(progress=report)
-        return nc.calibrate(model, table, y, tuning=options, sample_weight=weights, workers=workers)
+        return nc.calibrate(model, table, y, tuning=options, **how, workers=nc.Workers(progress=report))
     rule: Any = {"quantile_rule": "predictive"}  # as the choice does
     if method in _OF_NEIGHBOURS:
         usual = {
@@ -246,8 +268,7 @@ def _calibrate(
             corrections=tuple(correction for name, correction in corrections.items() if options[name]),
             **rule,
         )
-        layer = model.layers()[0]
-        return nc.calibrate(model, table, y, layer=layer, recalibrator=recalibrator, sample_weight=weights)
+        return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator, **how)
     of_all_rows: Any = {
         "global": nc.GlobalRecalibrator(**rule),
         "isotonic": nc.IsotonicRecalibrator(),
@@ -255,5 +276,5 @@ def _calibrate(
         "variance-scaling": nc.VarianceScaling(),
         "none": nc.IdentityRecalibrator(),
     }[method]
-    fitted = of_all_rows.fit(model.distribution(table), y, None, sample_weight=weights)
+    fitted = of_all_rows.fit(model.distribution(table), y, None, sample_weight=how.get("sample_weight"))
     return nc.CalibratedModel(model, fitted, None, "The method was given.")

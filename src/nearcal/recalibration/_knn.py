@@ -45,7 +45,17 @@ class KNNRegressor(LocalRecalibrator):
 
     unit_: float
 
-    def fit(self, dist_cal: Distribution | None, y_cal: Any, space_cal: Any, *, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        dist_cal: Distribution | None,
+        y_cal: Any,
+        space_cal: Any,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Store a calibration set.
 
         Parameters
@@ -56,19 +66,20 @@ class KNNRegressor(LocalRecalibrator):
             What was observed.
         space_cal : array_like of shape (n, d)
             Where they are. (n,) is (n, 1).
-        sample_weight : array_like of shape (n,), optional
+        groups, time, gap, sample_weight
             As in :class:`LocalRecalibrator`.
         """
         self._check_options()
         n = as_float_array(y_cal, "y_cal").size
-        rows, weights = as_point_weights(sample_weight, n)
+        rows, _ = as_point_weights(sample_weight, n)
         space = as_space(keep_rows(space_cal, rows, n, "space_cal"), "space_cal")
         y = as_response(keep_rows(y_cal, rows, n, "y_cal"), len(space), "y_cal")
         # A unit of the size of the spread, for the density and the tails of rows whose neighbours all agree; a power of
         # two, since dividing and multiplying by it rounds nothing.
         spread = np.ptp(y) / 4
         unit = float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
-        super().fit(_identity(len(y), unit), y, space, sample_weight=None if weights is None else weights.given)
+        known = {"groups": groups, "time": time, "gap": gap, "sample_weight": sample_weight}
+        super().fit(_identity(n, unit), y_cal, space_cal, **known)
         self.unit_ = unit
         return self
 

@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, as_response
+from nearcal._arrays import FloatArray, IntArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
 from nearcal._sample_weights import PointWeights, as_point_weights, keep_rows
 from nearcal._saved import check_fields, declared_checks, saved_value
@@ -79,17 +79,25 @@ class Recalibrator:
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(dist_cal, y_cal, ...) first")
 
 
-def weighted_rows(
-    dist_cal: Distribution, y_cal: Any, space_cal: Any, sample_weight: Any
-) -> tuple[Distribution, Any, Any, PointWeights | None]:
-    """Return distributions, responses and positions of the rows that have a weight, and the weights; None if equal."""
+class WeightedRows(NamedTuple):
+    """The calibration rows that have a weight: which, None for all; their weights, None if these are equal."""
+
+    dist: Distribution
+    y: Any
+    space: Any
+    weights: PointWeights | None
+    rows: IntArray | None
+
+
+def weighted_rows(dist_cal: Distribution, y_cal: Any, space_cal: Any, sample_weight: Any) -> WeightedRows:
+    """Return what is known of the rows that have a weight."""
     dist = require_distribution(dist_cal, "dist_cal")
     rows, weights = as_point_weights(sample_weight, len(dist))
     if rows is not None:
         n = len(dist)
         y_cal, space_cal = keep_rows(y_cal, rows, n, "y_cal"), keep_rows(space_cal, rows, n, "space_cal")
         dist = dist[rows]
-    return dist, y_cal, space_cal, weights
+    return WeightedRows(dist, y_cal, space_cal, weights, rows)
 
 
 def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:

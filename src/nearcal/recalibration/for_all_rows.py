@@ -45,7 +45,7 @@ class RecalibratorOfAllRows(Recalibrator):
         sample_weight : array_like of shape (n,), optional
             How much each point counts; relative, not negative. Points of weight 0 are as if absent.
         """
-        dist, y, _, weights = weighted_rows(dist_cal, y_cal, None, sample_weight)
+        dist, y, _, weights, _ = weighted_rows(dist_cal, y_cal, None, sample_weight)
         return self.fit_scores(CalibrationScores(calibration_scores(dist, y), weights))
 
     def fit_scores(self, calibration: CalibrationScores) -> Self:
@@ -83,7 +83,7 @@ class IdentityRecalibrator(Recalibrator):
 
     def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
         """Check the calibration set as other recalibrators do, and learn nothing from it."""
-        dist, y, _, weights = weighted_rows(dist_cal, y_cal, None, sample_weight)
+        dist, y, _, weights, _ = weighted_rows(dist_cal, y_cal, None, sample_weight)
         return self.fit_scores(CalibrationScores(calibration_scores(dist, y), weights))
 
     def fit_scores(self, calibration: CalibrationScores) -> Self:

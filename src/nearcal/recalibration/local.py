@@ -27,7 +27,9 @@ from nearcal.space import (
     ScalingName,
     Search,
     SpaceMap,
+    as_folds,
     check_points,
+    kept_relations,
 )
 
 LEARNT = {
@@ -155,7 +157,17 @@ class LocalRecalibrator(Recalibrator):
         self.corrections = corrections
         self.workers = workers
 
-    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any, *, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        dist_cal: Distribution,
+        y_cal: Any,
+        space_cal: Any,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Learn from a calibration set that the model was not trained on.
 
         Parameters
@@ -166,13 +178,17 @@ class LocalRecalibrator(Recalibrator):
             What was observed.
         space_cal : array_like of shape (n, d)
             Where they are: inputs, activations of a layer, anything in which near means similar. (n,) is (n, 1).
+        groups, time, gap
+            Which points may speak for which while corrections are learnt, as in :func:`nearcal.tune`; but None, and
+            False, is plain leave-one-out, and nothing is tested.
         sample_weight : array_like of shape (n,), optional
             How much each point counts, by age, importance or covariate shift; relative, not negative. A neighbour
             weighs a_i K(d_ij / u_j), and the k nearest are the nearest points of weight k, in units of the average
             weight. Points of weight 0, and those below a billionth of the heaviest, are as if absent.
         """
         self._check_options()
-        dist, y_cal, space_cal, weights = weighted_rows(dist_cal, y_cal, space_cal, sample_weight)
+        n = len(require_distribution(dist_cal, "dist_cal"))
+        dist, y_cal, space_cal, weights, rows = weighted_rows(dist_cal, y_cal, space_cal, sample_weight)
         calibration = CalibrationScores(calibration_scores(dist, y_cal), weights)
         space = CalibrationSpace(
             as_space(space_cal, "space_cal", len(calibration)),
@@ -182,6 +198,7 @@ class LocalRecalibrator(Recalibrator):
             metric=self.metric,
             search=self.search,
             eps=self.eps,
+            folds=as_folds(*kept_relations(groups, time, rows, n), gap, len(calibration)),
             weights=weights,
         )
         return self.fit_space(calibration, space)

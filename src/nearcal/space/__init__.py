@@ -1,6 +1,8 @@
 """Where calibration points are: the scaling of a space, and the search for neighbours in it."""
 
-from nearcal.space.calibration_space import CalibrationSpace, View
+from nearcal.space.calibration_space import CalibrationSpace, SpeakersIndex, View
+from nearcal.space.folds import Folds, as_folds, in_order
+from nearcal.space.row_relations import as_units, kept_relations
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
     METRICS,
@@ -23,6 +25,7 @@ __all__ = [
     "SCALINGS",
     "SEARCHES",
     "CalibrationSpace",
+    "Folds",
     "Metric",
     "NeighborIndex",
     "Neighbors",
@@ -31,11 +34,16 @@ __all__ = [
     "Search",
     "ShiftWeights",
     "SpaceMap",
+    "SpeakersIndex",
     "View",
+    "as_folds",
+    "as_units",
     "build_index",
     "check_points",
     "count_within",
+    "in_order",
     "is_constant",
+    "kept_relations",
     "nearest_of_weight",
     "principal_axes",
     "shift_weights",
