@@ -35,6 +35,28 @@ def nearest(points, query, k):
     return order, distances[order]
 
 
+def nearest_of_weight(distances, weights, k):
+    """Return indices, distances and shares of the nearest points of weight k; the last counts in part."""
+    indices, shares, rest = [], [], k
+    for i in np.lexsort((np.arange(len(distances)), distances)):
+        if rest <= 1e-12 * k:
+            break
+        indices.append(i)
+        shares.append(min(weights[i], rest))
+        rest -= weights[i]
+    return np.array(indices), distances[indices], np.array(shares)
+
+
+def point_weights(distances, shares, u, smoothing):
+    """Return weights of neighbours that count by their shares, and the weight of a point at the query beside them."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        raw = shares * KERNELS[smoothing](distances / u) if u > 0 else shares.copy()
+    if not raw.sum() > 0:
+        raw = shares.copy()
+    typical = (raw * shares).sum() / raw.sum()
+    return raw / raw.sum(), typical / raw.sum()
+
+
 def weighted_quantile(values, weights, p):
     """Least value whose cumulated weight reaches p."""
     order = np.argsort(values, kind="stable")

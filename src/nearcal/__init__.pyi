@@ -4,11 +4,14 @@ from nearcal import datasets as datasets
 from nearcal import diagnostics as diagnostics
 from nearcal import scores as scores
 from nearcal._errors import ArtefactError as ArtefactError
+from nearcal._errors import DependenceWarning as DependenceWarning
 from nearcal._errors import InvalidInputError as InvalidInputError
 from nearcal._errors import InvalidParameterError as InvalidParameterError
 from nearcal._errors import MissingExtraError as MissingExtraError
 from nearcal._errors import NearcalError as NearcalError
 from nearcal._errors import NotFittedError as NotFittedError
+from nearcal._errors import OverlapError as OverlapError
+from nearcal._errors import OverlapWarning as OverlapWarning
 from nearcal._errors import ThinNeighborhoodError as ThinNeighborhoodError
 from nearcal._errors import TiesWarning as TiesWarning
 from nearcal._table import Table as Table
@@ -59,6 +62,8 @@ from nearcal.reporting import evaluate as evaluate
 from nearcal.reporting import plots as plots
 from nearcal.reporting import report as report
 from nearcal.space import Scaling as Scaling
+from nearcal.space import ShiftWeights as ShiftWeights
+from nearcal.space import shift_weights as shift_weights
 from nearcal.tuning import Candidate as Candidate
 from nearcal.tuning import Tuning as Tuning
 from nearcal.tuning import tune as tune

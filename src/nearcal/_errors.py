@@ -1,4 +1,4 @@
-"""The exceptions nearcal raises, and its warning.
+"""The exceptions nearcal raises, and its warnings.
 
 ::
 
@@ -6,14 +6,20 @@
       InvalidInputError (ValueError)       an array has the wrong shape, type or values
       InvalidParameterError (ValueError)   an option is outside its range or contradicts another
       ThinNeighborhoodError (ValueError)   too few calibration points near a row, and thin="raise"
+      OverlapError (ValueError)            calibration and new points hardly meet: no weights make up for a shift
       NotFittedError (ValueError, AttributeError)   recalibrate before fit
       MissingExtraError (ImportError)      an optional package is not installed
       ArtefactError (OSError)              a file is damaged, foreign or of a newer format, or cannot be written
 
     TiesWarning (UserWarning)              many calibration rows share a response
+    DependenceWarning (UserWarning)        calibration rows that follow each other err alike
+    OverlapWarning (UserWarning)           weights for a shift leave few calibration points to learn from
 
 Every message names the argument, the rule, the value received and, where there is one, the remedy.
 """
+
+import sys
+import warnings
 
 
 class NearcalError(Exception):
@@ -32,6 +38,10 @@ class ThinNeighborhoodError(NearcalError, ValueError):
     """A row has fewer calibration points within the radius than asked for."""
 
 
+class OverlapError(NearcalError, ValueError):
+    """New points lie where there are hardly any calibration points, so that no weights make up for the shift."""
+
+
 class NotFittedError(NearcalError, ValueError, AttributeError):
     """A recalibrator was used before it was fitted."""
 
@@ -46,3 +56,19 @@ class ArtefactError(NearcalError, OSError):
 
 class TiesWarning(UserWarning):
     """Many rows of a calibration set share a response, whose probability no continuous prediction can keep."""
+
+
+class DependenceWarning(UserWarning):
+    """Rows of a calibration set that follow each other err alike, as in order of time, and nobody said why."""
+
+
+class OverlapWarning(UserWarning):
+    """Weights that make up for a shift rest on few calibration points."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user that led here."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "nearcal":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

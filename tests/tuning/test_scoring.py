@@ -133,7 +133,7 @@ def test_results_do_not_depend_on_threads_or_chunks(family):
 def test_evenly_spaced_scores_stand_for_all_in_global_recalibration(family, monkeypatch):
     dist, y, _ = calibration_set(family, n=1500)
     exact = global_crps(dist, y)
-    monkeypatch.setattr(scoring, "_MOST_GLOBAL", 500)
+    monkeypatch.setattr(scoring, "MOST_GLOBAL", 500)
     np.testing.assert_allclose(global_crps(dist, y).mean(), exact.mean(), rtol=1e-4)
 
 

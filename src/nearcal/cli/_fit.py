@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import nearcal as nc
+from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
+from nearcal.cli._relations import Groups, InOrder, Relations, Time
 from nearcal.cli._rows import Columns, read_all
 from nearcal.cli._tables import FORMATS, open_table
 from nearcal.recalibration import LEAST_NEIGHBORS, SMOOTHINGS
@@ -26,6 +29,8 @@ nearcal fit calibration.arrow -o model.nearcal --y price \
     --samples 'draw_*' --space 'x*' --k 500 --linear
 nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
+nearcal fit hours.parquet -o model.nearcal --y demand \
+    --quantile 'q*' --space 'x*' --time observed_at --gap 24h
 """
 
 
@@ -53,6 +58,9 @@ def fit(
             metavar="GLOB",
             help="Columns in which near means similar; NAME=GLOB for several to choose among, alone or joined.",
         ),
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of how much each row counts; 0 leaves a row out.")
     ] = None,
     method: Annotated[
         str | None, typer.Option(help=f"{', '.join(METHODS)}; without it auto, or local if --k or --radius is given.")
@@ -92,6 +100,13 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    groups: Groups = None,
+    time: Time = None,
+    gap: Annotated[
+        str | None,
+        typer.Option(help="Rows no longer than this before another do not speak for it: 48, or of dates 2d, 12h, 30m."),
+    ] = None,
+    in_order: InOrder = None,
     skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -130,17 +145,33 @@ def fit(
             f"--method {settings['method']} looks in one space, got {', '.join(model.spaces)}",
             "leave out --k, --radius and --method to have the space chosen",
         )
-    needed = dict.fromkeys([y, *model.columns(), *(name for names in model.spaces.values() for name in names)])
-    table, _, left_out = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
-    rows = len(table[y])
+    related = Relations.of(file, groups, time, in_order)
+    if settings["method"] in _OF_ALL_ROWS and (groups or time):
+        raise Mistake(
+            f"--method {settings['method']} has no use for {'--groups' if groups else '--time'}",
+            "it learns nothing from rows among each other: leave it out",
+        )
+    length = related.gap(gap)
+    weights = [] if weight is None else [weight]
+    file.require(weights, "--weight names")
+    spaces = [name for names in model.spaces.values() for name in names]
+    needed = dict.fromkeys([y, *weights, *model.columns(), *spaces, *related.numbers])
+    table, others, left_out = read_all(
+        file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing, texts=related.texts
+    )
+    how: dict[str, Any] = {**related.values(table, others), "gap": length}
+    if weight is not None:
+        how["sample_weight"] = _as_weights(table[weight], weight, calibration)
+    rows = int((how["sample_weight"] > 0).sum()) if weight is not None else len(table[y])
     if settings["k"] is not None and settings["k"] > rows:
         raise Mistake(
-            f"--k must be at most the number of rows, {rows}, got {settings['k']}",
+            f"--k must be at most the number of rows{' of positive weight' * (weight is not None)}, {rows}, got "
+            f"{settings['k']}",
             "take fewer, or --method global for all of them",
         )
     activity = "choosing how to recalibrate" if settings["method"] == "auto" else "fitting"
     with progress_bar(activity, None) as report:
-        calibrated = _calibrate(model, table, table[y], settings, report)
+        calibrated = _calibrate(model, table, table[y], settings, how, report)
     nc.save(calibrated, output)
     facts = {
         "model": str(output),
@@ -193,12 +224,32 @@ def _as_count(k: str) -> int:
     return number
 
 
-def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], report: Any) -> nc.CalibratedModel:
-    """Tune, or fit the recalibrator asked for; every recalibrator of the command is made here."""
+def _as_weights(values: FloatArray, name: str, path: Path) -> FloatArray:
+    """Return the weights of rows, refusing what are none."""
+    negative = values < 0
+    if negative.any():
+        first = int(np.argmax(negative))
+        raise Mistake(
+            f"column {name!r} of {path} is the weight of rows and must not be negative: {int(negative.sum())} of "
+            f"{len(values)} rows are, the first is {values[first]:g}",
+            "give rows that shall not count the weight 0",
+        )
+    if not values.any():
+        raise Mistake(f"column {name!r} of {path} gives all rows the weight 0", "leave out --weight to count all alike")
+    return values
+
+
+def _calibrate(
+    model: Any, table: Columns, y: Any, settings: dict[str, Any], how: dict[str, Any], report: Any
+) -> nc.CalibratedModel:
+    """Tune, or fit the recalibrator asked for; every recalibrator of the command is made here.
+
+    ``how`` holds what is known of the rows: groups, times, weights.
+    """
     method, k, radius = (settings[name] for name in ("method", "k", "radius"))
     options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
     if method == "auto":
-        return nc.calibrate(model, table, y, tuning=options, workers=nc.Workers(progress=report))
+        return nc.calibrate(model, table, y, tuning=options, **how, workers=nc.Workers(progress=report))
     rule: Any = {"quantile_rule": "predictive"}  # as the choice does
     if method in _OF_NEIGHBOURS:
         usual = {
@@ -217,7 +268,7 @@ def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], rep
             corrections=tuple(correction for name, correction in corrections.items() if options[name]),
             **rule,
         )
-        return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
+        return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator, **how)
     of_all_rows: Any = {
         "global": nc.GlobalRecalibrator(**rule),
         "isotonic": nc.IsotonicRecalibrator(),
@@ -225,5 +276,5 @@ def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], rep
         "variance-scaling": nc.VarianceScaling(),
         "none": nc.IdentityRecalibrator(),
     }[method]
-    fitted = of_all_rows.fit(model.distribution(table), y, None)
+    fitted = of_all_rows.fit(model.distribution(table), y, None, sample_weight=how.get("sample_weight"))
     return nc.CalibratedModel(model, fitted, None, "The method was given.")

@@ -166,9 +166,15 @@ class CalibratedModel:
         self._changing("forget")(rows, keep_last=keep_last)
         return self
 
-    def relearn(self) -> Self:
-        """Learn scaling and corrections again, with the settings that were chosen; to choose anew, calibrate anew."""
-        self._changing("relearn")()
+    def relearn(self, *, groups: Any = None, time: Any = None, gap: Any = None) -> Self:
+        """Learn scaling and corrections again, with the settings that were chosen; to choose anew, calibrate anew.
+
+        Parameters
+        ----------
+        groups, time, gap
+            As in :func:`nearcal.calibrate`, of the points that the calibration set has now.
+        """
+        self._changing("relearn")(groups=groups, time=time, gap=gap)
         return self
 
     def _changing(self, name: str) -> Callable[..., Any]:

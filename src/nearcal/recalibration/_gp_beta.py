@@ -98,7 +98,7 @@ class GPBetaRecalibrator(Recalibrator):
         """
         for name in ("n_inducing_points", "n_random_samples", "epochs"):
             check_count(getattr(self, name), name)
-        kept, y_cal, _, weights = weighted_rows(_require_normal(dist_cal, "dist_cal"), y_cal, None, sample_weight)
+        kept, y_cal, _, weights, _ = weighted_rows(_require_normal(dist_cal, "dist_cal"), y_cal, None, sample_weight)
         if weights is not None:
             raise InvalidInputError(
                 "sample_weight must be the same for all rows that have any: netcal's GPBeta takes no weights, got "

@@ -48,7 +48,17 @@ class KNNRegressor(LocalRecalibrator):
 
     unit_: float
 
-    def fit(self, dist_cal: Distribution | None, y_cal: Any, space_cal: Any, *, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        dist_cal: Distribution | None,
+        y_cal: Any,
+        space_cal: Any,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Store a calibration set.
 
         Parameters
@@ -59,7 +69,7 @@ class KNNRegressor(LocalRecalibrator):
             What was observed.
         space_cal : array_like of shape (n, d)
             Where they are. (n,) is (n, 1).
-        sample_weight : array_like of shape (n,), optional
+        groups, time, gap, sample_weight
             As in :class:`LocalRecalibrator`.
         """
         self._check_options()
@@ -68,8 +78,8 @@ class KNNRegressor(LocalRecalibrator):
         space = as_space(keep_rows(space_cal, rows, n, "space_cal"), "space_cal")
         y = as_response(keep_rows(y_cal, rows, n, "y_cal"), len(space), "y_cal")
         unit = _unit_of(y)
-        weights = keep_rows(sample_weight, rows, n, "sample_weight")
-        super().fit(_identity(len(y), unit), y, space, sample_weight=weights)
+        known = {"groups": groups, "time": time, "gap": gap, "sample_weight": sample_weight}
+        super().fit(_identity(n, unit), y_cal, space_cal, **known)
         self.unit_ = unit
         return self
 
@@ -88,11 +98,11 @@ class KNNRegressor(LocalRecalibrator):
         y = as_response(y_cal, len(space), "y_cal")
         return super().update(_identity(len(y), self.unit_), y, space, sample_weight=sample_weight)
 
-    def relearn(self) -> Self:
+    def relearn(self, *, groups: Any = None, time: Any = None, gap: Any = None) -> Self:
         """Learn again all that was learnt from the calibration set, as :meth:`LocalRecalibrator.relearn` does."""
         self._require_fitted()
         y, given = self.calibration_.z * self.unit_, self.calibration_.given_weights
-        return self.fit(None, y, self.positions_.array, sample_weight=given)
+        return self.fit(None, y, self.positions_.array, groups=groups, time=time, gap=gap, sample_weight=given)
 
     def _hold_rows(self, calibration: CalibrationScores, *parts: Any, **more: Any) -> None:
         unit = self.unit_ if self.corrections_ else _unit_of(calibration.z * self.unit_)

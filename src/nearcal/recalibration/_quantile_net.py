@@ -135,7 +135,7 @@ class QuantileNetRecalibrator(Recalibrator):
         self._check_options()
         rng = as_generator(self.rng)
         torch = import_extra("torch", "torch", "QuantileNetRecalibrator.fit")
-        dist, y_cal, space_cal, weights = weighted_rows(dist_cal, y_cal, space_cal, sample_weight)
+        dist, y_cal, space_cal, weights, _ = weighted_rows(dist_cal, y_cal, space_cal, sample_weight)
         features = self._features(dist, space_cal, "cal")
         y = as_response(y_cal, len(dist), "y_cal")
         if len(y) < _LEAST_POINTS or np.ptp(y) == 0:

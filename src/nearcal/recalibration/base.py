@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -104,10 +104,11 @@ class Recalibrator:
             self._keep(kept)
         return self
 
-    def relearn(self) -> Self:
+    def relearn(self, *, groups: Any = None, time: Any = None, gap: Any = None) -> Self:
         """Learn again from the calibration set as it is now all that ``update`` and ``forget`` leave as it was.
 
-        The result is, to the last bit, that of ``fit`` on the points that it has, in their order.
+        The result is, to the last bit, that of ``fit`` on the points that it has, in their order. ``groups``, ``time``
+        and ``gap`` are those of these points, where ``fit`` has use for them.
         """
         self._require_fitted()
         return self
@@ -127,17 +128,25 @@ class Recalibrator:
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(dist_cal, y_cal, ...) first")
 
 
-def weighted_rows(
-    dist_cal: Distribution, y_cal: Any, space_cal: Any, sample_weight: Any
-) -> tuple[Distribution, Any, Any, PointWeights | None]:
-    """Return distributions, responses and positions of the rows that have a weight, and the weights; None if equal."""
+class WeightedRows(NamedTuple):
+    """The calibration rows that have a weight: which, None for all; their weights, None if these are equal."""
+
+    dist: Distribution
+    y: Any
+    space: Any
+    weights: PointWeights | None
+    rows: IntArray | None
+
+
+def weighted_rows(dist_cal: Distribution, y_cal: Any, space_cal: Any, sample_weight: Any) -> WeightedRows:
+    """Return what is known of the rows that have a weight."""
     dist = require_distribution(dist_cal, "dist_cal")
     rows, weights = as_point_weights(sample_weight, len(dist))
     if rows is not None:
         n = len(dist)
         y_cal, space_cal = keep_rows(y_cal, rows, n, "y_cal"), keep_rows(space_cal, rows, n, "space_cal")
         dist = dist[rows]
-    return dist, y_cal, space_cal, weights
+    return WeightedRows(dist, y_cal, space_cal, weights, rows)
 
 
 def _rows_kept(n: int, rows: Any, keep_last: int | None) -> IntArray:
@@ -165,10 +174,10 @@ def is_empty(y_cal: Any) -> bool:
 
 def read_calibration(
     dist_cal: Distribution, y_cal: Any, space_cal: Any, sample_weight: Any
-) -> tuple[CalibrationScores, Any]:
-    """Return the scores of the rows that have a weight, with their weights, and the positions of these rows."""
-    dist, y, space, weights = weighted_rows(dist_cal, y_cal, space_cal, sample_weight)
-    return CalibrationScores(calibration_scores(dist, y), weights, common_weight(sample_weight)), space
+) -> tuple[CalibrationScores, Any, IntArray | None]:
+    """Return the scores of the rows that have a weight, with their weights, where these are, and which rows."""
+    dist, y, space, weights, rows = weighted_rows(dist_cal, y_cal, space_cal, sample_weight)
+    return CalibrationScores(calibration_scores(dist, y), weights, common_weight(sample_weight)), space, rows
 
 
 def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:

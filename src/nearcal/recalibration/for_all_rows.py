@@ -80,7 +80,7 @@ class RecalibratorOfAllRows(Recalibrator):
         self._require_fitted()
         if is_empty(y_cal):
             return self
-        more, _ = read_calibration(dist_cal, y_cal, None, sample_weight)
+        more, _, _ = read_calibration(dist_cal, y_cal, None, sample_weight)
         return self.fit_scores(self.calibration_.extended(more))
 
     def _keep(self, rows: IntArray) -> None:

@@ -24,6 +24,7 @@ from nearcal.space import (
     METRICS,
     SEARCHES,
     CalibrationSpace,
+    Folds,
     Growing,
     IndexPlan,
     Metric,
@@ -32,8 +33,10 @@ from nearcal.space import (
     ScalingName,
     Search,
     SpaceMap,
+    as_folds,
     check_points,
     grow,
+    kept_relations,
     settle,
 )
 
@@ -166,7 +169,17 @@ class LocalRecalibrator(Recalibrator):
         self.corrections = corrections
         self.workers = workers
 
-    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any, *, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        dist_cal: Distribution,
+        y_cal: Any,
+        space_cal: Any,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Learn from a calibration set that the model was not trained on.
 
         Parameters
@@ -177,17 +190,22 @@ class LocalRecalibrator(Recalibrator):
             What was observed.
         space_cal : array_like of shape (n, d)
             Where they are: inputs, activations of a layer, anything in which near means similar. (n,) is (n, 1).
+        groups, time, gap
+            Which points may speak for which while corrections are learnt, as in :func:`nearcal.tune`; but None, and
+            False, is plain leave-one-out, and nothing is tested.
         sample_weight : array_like of shape (n,), optional
             How much each point counts, by age, importance or covariate shift; relative, not negative. A neighbour
             weighs a_i K(d_ij / u_j), and the k nearest are the nearest points of weight k, in units of the average
             weight. Points of weight 0, and those below a billionth of the heaviest, are as if absent.
         """
         self._check_options()
-        calibration, space_cal = read_calibration(dist_cal, y_cal, space_cal, sample_weight)
+        n = len(require_distribution(dist_cal, "dist_cal"))
+        calibration, space_cal, rows = read_calibration(dist_cal, y_cal, space_cal, sample_weight)
         space = as_space(space_cal, "space_cal", len(calibration))
-        return self.fit_space(calibration, self._space(space, calibration))
+        folds = as_folds(*kept_relations(groups, time, rows, n), gap, len(calibration))
+        return self.fit_space(calibration, self._space(space, calibration, folds))
 
-    def _space(self, space: FloatArray, calibration: CalibrationScores) -> CalibrationSpace:
+    def _space(self, space: FloatArray, calibration: CalibrationScores, folds: Folds | None) -> CalibrationSpace:
         return CalibrationSpace(
             space,
             calibration.z,
@@ -196,6 +214,7 @@ class LocalRecalibrator(Recalibrator):
             metric=self.metric,
             search=self.search,
             eps=self.eps,
+            folds=folds,
             weights=calibration.weights,
         )
 
@@ -267,7 +286,7 @@ class LocalRecalibrator(Recalibrator):
         """
         self._require_fitted()
         if not is_empty(y_cal):
-            more, space_cal = read_calibration(dist_cal, y_cal, space_cal, sample_weight)
+            more, space_cal, _ = read_calibration(dist_cal, y_cal, space_cal, sample_weight)
             self._append(more, as_space(space_cal, "space_cal", len(more)))
         return self
 
@@ -296,10 +315,15 @@ class LocalRecalibrator(Recalibrator):
             tuple(correction.restricted(rows) for correction in self.corrections_),
         )
 
-    def relearn(self) -> Self:
+    def relearn(self, *, groups: Any = None, time: Any = None, gap: Any = None) -> Self:
         """Learn the scaling and the corrections again, from the calibration set as it is now.
 
         The result is, to the last bit, that of ``fit`` on the points that it has, in their order, and costs as much.
+
+        Parameters
+        ----------
+        groups, time, gap
+            As in ``fit``, of the points that it has.
 
         Examples
         --------
@@ -316,7 +340,8 @@ class LocalRecalibrator(Recalibrator):
         self._require_fitted()
         self._check_options()
         calibration = self.calibration_
-        return self.fit_space(calibration, self._space(self.positions_.array, calibration))
+        folds = as_folds(groups, time, gap, len(calibration))
+        return self.fit_space(calibration, self._space(self.positions_.array, calibration, folds))
 
     def _growing_index(self) -> Growing:
         near = self.neighborhood_

@@ -1,7 +1,9 @@
 """Where calibration points are: the scaling of a space, and the search for neighbours in it."""
 
-from nearcal.space.calibration_space import CalibrationSpace, View
+from nearcal.space.calibration_space import CalibrationSpace, SpeakersIndex, View
+from nearcal.space.folds import Folds, as_folds, in_order
 from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
+from nearcal.space.row_relations import as_units, kept_relations
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
     METRICS,
@@ -15,6 +17,7 @@ from nearcal.space.search import (
     check_points,
     count_within,
 )
+from nearcal.space.shift import ShiftWeights, shift_weights
 from nearcal.space.weighted import nearest_of_weight
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "SCALINGS",
     "SEARCHES",
     "CalibrationSpace",
+    "Folds",
     "Growing",
     "GrowingIndex",
     "IndexPlan",
@@ -32,14 +36,21 @@ __all__ = [
     "Scaling",
     "ScalingName",
     "Search",
+    "ShiftWeights",
     "SpaceMap",
+    "SpeakersIndex",
     "View",
+    "as_folds",
+    "as_units",
     "build_index",
     "check_points",
     "count_within",
     "grow",
+    "in_order",
     "is_constant",
+    "kept_relations",
     "nearest_of_weight",
     "principal_axes",
     "settle",
+    "shift_weights",
 ]

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
 from nearcal._sample_weights import effective_size
 from nearcal.distributions.interpolation import power_of_two
 from nearcal.tuning.candidates import Candidate
@@ -32,11 +32,15 @@ class Comparison:
         return _first_best(self.mean)
 
     @classmethod
-    def of(cls, scores: FloatArray, weights: FloatArray | None = None) -> "Comparison":
-        """Compare scores of shape (candidates, n) of rows that count by weights of shape (n,), if there are any."""
-        mean, error = np.array([mean_and_error(own, weights) for own in scores]).T
+    def of(cls, scores: FloatArray, units: IntArray | None = None, weights: FloatArray | None = None) -> "Comparison":
+        """Compare scores of shape (candidates, n) of rows that may depend on each other, and count more or less.
+
+        Rows of one unit, of shape (n,), depend on each other; weights are of shape (n,) too.
+        """
+        mean, error = np.array([mean_and_error(own, units, weights) for own in scores]).T
         best = _first_best(mean)
-        difference, difference_error = np.array([mean_and_error(own - scores[best], weights) for own in scores]).T
+        differences = [mean_and_error(own - scores[best], units, weights) for own in scores]
+        difference, difference_error = np.array(differences).T
         return cls(mean, error, difference, difference_error)
 
 
@@ -49,20 +53,31 @@ def _first_best(means: FloatArray) -> int:
     return int(np.argmin([standing(mean) for mean in means]))
 
 
-def mean_and_error(values: FloatArray, weights: FloatArray | None = None) -> tuple[float, float]:
+def mean_and_error(
+    values: FloatArray, units: IntArray | None = None, weights: FloatArray | None = None
+) -> tuple[float, float]:
     """Return the mean and its standard error; infinite scores have none.
 
-    With weights of sum 1 the squared error is n / (n - 1) Σ w² (v - mean)², that of a ratio of sums, with n their
-    effective size.
+    Where rows of one unit depend on each other, the error is that of a sum over g units u, with s_u the sum of v_i - v̄
+    over its rows: √(g / (g - 1) Σ s_u²) / n. With weights w_i of sum 1 it is that of a ratio of sums,
+    √(g / (g - 1) Σ s_u²) with s_u the sum of w_i (v_i - v̄), and g the effective size of the weights of units, or rows.
     """
     if not np.isfinite(values).all():
         return float(np.average(values, weights=weights)), np.nan
     unit = power_of_two(np.abs(values).max(keepdims=True))[0]  # so that neither sums nor squares overflow
     scaled = values / unit
     if weights is not None:
-        mean, size = np.average(scaled, weights=weights), effective_size(weights)
-        error = np.sqrt(np.sum((weights / weights.sum() * (scaled - mean)) ** 2) * size / (size - 1))
+        which = np.arange(len(values)) if units is None else np.unique(units, return_inverse=True)[1]
+        mean, of_units = np.average(scaled, weights=weights), np.bincount(which, weights).astype(np.float64)
+        size = effective_size(of_units)
+        sums = np.bincount(which, weights / weights.sum() * (scaled - mean))
+        error = np.sqrt(np.sum(sums**2) * size / max(size - 1, 1e-9))
         return float(unit * mean), float(unit * error)
+    if units is not None:
+        _, which = np.unique(units, return_inverse=True)
+        sums = np.bincount(which, scaled - scaled.mean())
+        spread = np.sqrt(np.sum(sums**2) * len(sums) / max(len(sums) - 1, 1))
+        return float(unit * scaled.mean()), float(unit * (spread / len(values)))
     return float(unit * scaled.mean()), float(unit * (scaled.std(ddof=1) / np.sqrt(len(values))))
 
 

@@ -14,6 +14,7 @@ from nearcal._sample_weights import PointWeights
 from nearcal.recalibration.leave_one_out import find_others
 from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
 from nearcal.space import CalibrationSpace, Neighbors
+from nearcal.space.search import equal_rows
 from nearcal.tuning.scoring import MOST_GLOBAL, RowValues, Scorer, score_prefixes
 
 
@@ -27,9 +28,15 @@ class WeightedScorer(Scorer):
         return self.calibration.weights
 
     def _score_space(
-        self, space: CalibrationSpace, rows: IntArray, values: RowValues, k: Sequence[int], kinds: Any
+        self,
+        space: CalibrationSpace,
+        rows: IntArray,
+        values: RowValues,
+        k: Sequence[int],
+        kinds: Any,
+        speakers: IntArray | None,
     ) -> FloatArray:
-        """Return the scores of some rows, (rows, sizes, kinds of smoothing)."""
+        """Return the scores of some rows that have the same speakers, (rows, sizes, kinds of smoothing)."""
         sizes = np.array(k, dtype=np.float64)
         crps = np.empty((len(rows), len(sizes), len(kinds)))
         for part, near in self._parts(space, rows, k[0]):
@@ -69,34 +76,44 @@ class WeightedScorer(Scorer):
     # ---- everyone ---------------------------------------------------------------------------------------------------
 
     def _standard_global(self) -> FloatArray:
-        values = self.values_of(np.arange(len(self.y)))
-        crps = _all_but_own_crps(
-            values.at(self.by_score), self.weights.relative[self.by_score], values.y, self.calibration.ranks
+        crps = np.full(len(self.y), np.nan)
+        everyone = [(self.rows, self.by_score, self.calibration.ranks)]
+        among = (
+            everyone
+            if self.folds is None
+            else [(fold.rows, self._in_order(fold.speakers), None) for fold in self.folds.folds]
         )
-        return values.unit * crps
+        for rows, speakers, own in among:
+            values = self.values_of(rows)
+            score = _sample_crps(values.at(speakers), self.weights.relative[speakers], values.y, own)
+            crps[rows] = values.unit * score
+        return crps
 
-    def _global(self, values: RowValues, rows: IntArray) -> FloatArray:
+    def _global(self, values: RowValues, rows: IntArray, speakers: IntArray | None) -> FloatArray:
         n, weights, uniform = len(self.y), self.weights.relative, np.array([smoothing_code("uniform")])
-        if n <= MOST_GLOBAL + 1:
-            others = self._everyone_else(rows)
-            indptr = np.arange(len(rows) + 1, dtype=np.int64) * (n - 1)
-            indices = others.ravel()
+        among = self.by_score if speakers is None else self._in_order(speakers)
+        if len(among) <= MOST_GLOBAL + 1:
+            others = self._everyone_else(rows) if speakers is None else np.tile(among, (len(rows), 1))
+            indptr, indices = equal_rows(len(rows), others.shape[1]), others.ravel()
             near = Neighbors(indptr, indices, np.zeros(len(indices)), np.zeros(len(rows)), weights[indices])
             return self._score(values, near, np.array([np.inf]), uniform)[:, 0, 0]
-        chosen = np.tile(self._evenly_spaced(), (len(rows), 1))
+        chosen = np.tile(self._evenly_spaced(among), (len(rows), 1))
         crps = score_prefixes(values, chosen, np.zeros(chosen.shape), np.array([MOST_GLOBAL]), uniform)[:, 0, 0]
         # without row i, F - 1{x >= y_i} is Σa / (Σa - a_i) times what it is with it, since F_i⁻¹(Φ(z_i)) is y_i
-        return crps * (n / (n - weights[rows])) ** 2
+        return crps if speakers is not None else crps * (n / (n - weights[rows])) ** 2
 
-    def _evenly_spaced(self) -> NDArray[np.int32]:
-        """Return points, by increasing score, at evenly spaced shares of all weight, which stand for all."""
-        below = np.cumsum(self.weights.relative[self.by_score])
+    def _evenly_spaced(self, ordered: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return points, of some by increasing score, at evenly spaced shares of their weight, which stand for all."""
+        below = np.cumsum(self.weights.relative[ordered])
         wanted = (np.arange(MOST_GLOBAL) + 0.5) / MOST_GLOBAL * below[-1]
-        return self.by_score[np.minimum(np.searchsorted(below, wanted), len(below) - 1)]
+        return ordered[np.minimum(np.searchsorted(below, wanted), len(below) - 1)]
 
 
-def _all_but_own_crps(ordered: FloatArray, weights: FloatArray, y: FloatArray, ranks: NDArray[np.int32]) -> FloatArray:
-    """Return the CRPS at y_i of all weighted values but the i-th: E|X - y| - ½ E|X - X'|, by rank."""
+def _sample_crps(ordered: FloatArray, weights: FloatArray, y: FloatArray, own: NDArray[np.int32] | None) -> FloatArray:
+    """Return the CRPS at each y of weighted values in increasing order: E|X - y| - ½ E|X - X'|.
+
+    Given a place ``own`` for each y, that value is left out.
+    """
     x, y = ordered - ordered[len(ordered) // 2], y - ordered[len(ordered) // 2]
     masses, sums = (np.concatenate([[0.0], np.cumsum(terms)]) for terms in (weights, weights * x))
     total = masses[-1]
@@ -105,7 +122,9 @@ def _all_but_own_crps(ordered: FloatArray, weights: FloatArray, y: FloatArray, r
         below = np.searchsorted(x, at)
         return at * (2 * masses[below] - total) + sums[-1] - 2 * sums[below]
 
-    own, share = x[ranks], weights[ranks]
-    pairs = 2 * np.sum(weights * x * (masses[:-1] + masses[1:] - total)) - 2 * share * total_distance(own)
-    rest = total - share
-    return (total_distance(y) - share * np.abs(own - y)) / rest - pairs / (2 * rest**2)
+    distance, pairs = total_distance(y), 2 * np.sum(weights * x * (masses[:-1] + masses[1:] - total))
+    if own is None:
+        return distance / total - pairs / (2 * total**2)
+    share = weights[own]
+    distance, pairs = distance - share * np.abs(x[own] - y), pairs - 2 * share * total_distance(x[own])
+    return distance / (total - share) - pairs / (2 * (total - share) ** 2)
