@@ -204,7 +204,8 @@ class GrowingIndex:
         parts = []
         for start, stop, index in added:
             if self._is_scipys:
-                found = index.nearest(queries, min(k, stop - start), 0.0)
+                forgotten = int((self._numbers[start:stop] < 0).sum())
+                found = index.nearest(queries, min(k + forgotten, stop - start), 0.0)
             else:
                 found = index.within_bounds(queries, bounds)  # type: ignore[attr-defined]
             parts.append(replace(found, indices=found.indices + np.int32(start)))
