@@ -102,8 +102,8 @@ def test_a_region_that_is_harmed_is_told_whatever_else_got_better():
     figures = {row["metric"]: row["difference"] for row in found.evaluation if row["method"] == "after"}
     assert figures["worst_region_coverage"] < -0.4  # what no word may contradict
     assert found.verdict.headline == (
-        "Not mended by recalibration: the error of the predictions (CRPS) fell, the overall coverage came nearer to 90% "
-        "and fewer regions are clearly off, but the coverage of a region moved away from 90%"
+        "Not mended by recalibration: the error of the predictions (CRPS) fell, the overall coverage came nearer to "
+        "90% and fewer regions are clearly off, but the coverage of a region moved away from 90%"
     )
     assert found.verdict.lead.startswith("Where x0 > 0.85")
     assert questions(found)["Mended?"].text.startswith("In part. Where x0 > 0.85, 90% intervals covered 59.9% before")
@@ -276,6 +276,5 @@ def test_mended_is_not_said_of_a_region_that_looks_off(coverage, is_sure):
 
 def test_an_error_of_rounding_is_none():
     """Widths that are equal in all rows had a standard error of 1e-15 in print."""
-    dist, y, _ = make(300, 1, "right")
-    found = nc.evaluate(nc.Normal(np.zeros(300), 1.0), y, metrics=["width"])
+    found = nc.evaluate(nc.Normal(np.zeros(300), 1.0), make(300, 1, "right")[1], metrics=["width"])
     assert str(found).endswith("3.92 ± 0")

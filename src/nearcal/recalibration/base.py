@@ -10,10 +10,9 @@ from nearcal._arrays import FloatArray, as_response
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
 from nearcal._saved import check_fields, declared_checks, saved_value
 from nearcal.distributions import Distribution
+from nearcal.recalibration.calibration_scores import LARGEST_SCORE
 from nearcal.recalibration.ties import warn_of_ties
 from nearcal.recalibration.workers import Workers
-
-_LARGEST_SCORE = 1e100  # squares of scores are summed
 
 
 class Recalibrator:
@@ -93,11 +92,11 @@ def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:
             f"probability zero under the model, the first at index {first}: {float(y[first])!r}; drop those rows or "
             "use a distribution that allows them"
         )
-    too_far = np.abs(z) > _LARGEST_SCORE
+    too_far = np.abs(z) > LARGEST_SCORE
     if too_far.any():
         first = int(np.argmax(too_far))
         raise InvalidInputError(
-            f"y_cal must have normal scores below {_LARGEST_SCORE:g} under dist_cal, got {int(too_far.sum())} beyond, "
+            f"y_cal must have normal scores below {LARGEST_SCORE:g} under dist_cal, got {int(too_far.sum())} beyond, "
             f"the first at index {first}: response {float(y[first])!r} with score {float(z[first])!r}; drop those rows"
         )
     warn_of_ties(y, z, is_continuous=dist_cal.is_continuous)

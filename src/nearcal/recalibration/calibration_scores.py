@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
 from nearcal._cached import cached_property
-from nearcal._saved import savable, saved_array
+from nearcal._saved import require, savable, saved_array
+
+LARGEST_SCORE = 1e100  # squares of scores are summed
 
 
 @savable
@@ -31,8 +33,9 @@ class CalibrationScores:
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        # a copy, writable as scores are after a fit: kernels are compiled for one kind of array
-        return cls(saved_array(saved, "z", np.float64, (None,)).copy())
+        z = saved_array(saved, "z", np.float64, (None,))
+        require((np.abs(z) <= LARGEST_SCORE).all(), f"z must not exceed {LARGEST_SCORE:g}")
+        return cls(z.copy())  # writable, as scores are after a fit: kernels are compiled for one kind of array
 
 
 class PairScores(CalibrationScores):
