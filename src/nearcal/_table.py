@@ -100,6 +100,7 @@ def format_with_error(value: float, error: float, sign: str = "") -> str:
     >>> format_with_error(621.34, 23.1)
     '621.3 ± 20'
     """
+    error = 0.0 if error < 1e-9 * abs(value) else error  # what is the same in all rows has an error of rounding only
     return f"{value:{sign}.4g} ± {float(f'{error:.1g}'):g}"
 
 

@@ -9,6 +9,7 @@ from scipy import stats
 import nearcal as nc
 from nearcal.recalibration import QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
 from nearcal.recalibration.base import Recalibrator
+from nearcal.recalibration.corrections import Correction
 from nearcal.space import METRICS, SCALINGS, SEARCHES
 
 # ties are among the data on purpose, and a warning of them is a promise kept
@@ -100,9 +101,11 @@ def make_problem(rng, family=None):
 # ---- the recalibrators ----------------------------------------------------------------------------------------------
 
 
+CORRECTIONS = [nc.LocalLinear(), nc.Shrinkage(), nc.Polish()]
+
+
 def _local_options(rng, n, *, has_base=True):
-    corrections = [nc.LocalLinear(), nc.Shrinkage(), nc.Polish()]
-    corrections = tuple(c for c in corrections if rng.random() < 0.3)
+    corrections = tuple(c for c in CORRECTIONS if rng.random() < 0.3)
     metric = str(rng.choice(METRICS)) if rng.random() < 0.3 else "euclidean"
     options = {
         "smoothing": str(rng.choice(SMOOTHINGS)),
@@ -144,6 +147,19 @@ def test_every_recalibrator_is_a_subject():
     public = {cls for cls in vars(nc).values() if isinstance(cls, type) and issubclass(cls, Recalibrator)}
     named = {getattr(nc, name) for name in nc.__all__ if isinstance(getattr(nc, name), type)}
     assert {cls for cls in public | named if issubclass(cls, Recalibrator)} == set(SUBJECTS)
+
+
+def test_every_correction_is_among_the_cases():
+    public = {getattr(nc, name) for name in nc.__all__ if isinstance(getattr(nc, name), type)}
+    assert {cls for cls in public if issubclass(cls, Correction)} == {type(one) for one in CORRECTIONS}
+
+
+@pytest.mark.parametrize("cls", [nc.LocalRecalibrator, nc.KNNRegressor])
+def test_every_option_is_among_the_cases(cls):
+    """But for workers, on which no number depends: tests/recalibration/test_workers.py."""
+    rng = np.random.default_rng(0)
+    drawn = {option for _ in range(100) for option in SUBJECTS[cls](rng, 40)}
+    assert drawn == set(cls().get_params()) - {"workers"}
 
 
 @pytest.mark.parametrize("cls", SUBJECTS, ids=lambda cls: cls.__name__)

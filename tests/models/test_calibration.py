@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
 from nearcal.models.adapters import ModelAdapter
@@ -352,6 +353,25 @@ def test_a_row_with_a_gap_is_blamed_on_its_column(model, names):
         calibrated.predict(given)
     with pytest.raises(nc.InvalidInputError, match=message):
         nc.calibrate(model, given, RESPONSES)
+
+
+@pytest.mark.parametrize("names", [None, ["age", "size"]])
+def test_a_model_that_refuses_gaps_is_told_their_column(names):
+    """scikit-learn says that there are some, and not where."""
+    X = np.arange(80.0).reshape(40, 2)
+    frame = X if names is None else pd.DataFrame(X, columns=names)
+    calibrated = nc.calibrate(
+        LinearRegression().fit(frame, RESPONSES), frame, RESPONSES, recalibrator=nc.VarianceScaling()
+    )
+    X = X.copy()
+    X[[3, 7], 1] = np.nan
+    column = "column 1" if names is None else "column 'size'"
+    message = (
+        rf"that LinearRegression can predict \(X has 2 in {column} that are missing or infinite; drop or impute such "
+        r"rows\), which raised ValueError: Input X contains NaN"
+    )
+    with pytest.raises(nc.InvalidInputError, match=message):
+        calibrated.predict(X if names is None else pd.DataFrame(X, columns=names))
 
 
 def test_a_model_that_predicts_no_number_is_blamed_itself():

@@ -264,6 +264,8 @@ def twice(array):
         ("principal components", "space_map_.center", lambda center: center[:-1], "matrix must have 6 rows"),
         ("faiss", "index_.center", lambda center: np.full_like(center, 1e155), "center must lie among the points"),
         ("kdtree", "index_.placed", lambda placed: 1e160 * placed, "placed must not exceed 1e.150"),
+        ("boxes", "calibration_.z", lambda z: np.where(np.arange(len(z)) == 3, 1e155, z), "z must not exceed 1e.100"),
+        ("GlobalRecalibrator", ".z", lambda z: -1e200 * z, "z must not exceed 1e.100"),
         ("boxes", "space_map_.center", lambda center: center[:-1], "spaces of n_features_in_ columns"),
         ("QuantileNetRecalibrator", "first_to_second", twice, "first_to_second must have .* shape"),
         ("QuantileNetRecalibrator", "input_to_second", twice, "input_to_second must have .* shape"),

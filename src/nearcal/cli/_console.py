@@ -91,6 +91,13 @@ def require_place(path: Path, **read: Path) -> None:
             raise Mistake(f"--output {path} is the {what} to be read", "choose another name")
 
 
+def require_folder(path: Path) -> None:
+    """Refuse, before any work is done, a path where no folder is and none can be made."""
+    taken = next(place for place in (path, *path.parents) if place.exists())
+    if not taken.is_dir():
+        raise Mistake(f"--output {path} must be a folder, and {taken} is a file", "give the name of a new folder")
+
+
 def tell(as_json: bool, facts: dict[str, Any], text: str) -> None:
     """Print a result, for machines or for people; to machines, numbers that do not exist are null."""
     print(json.dumps(_plain(facts), ensure_ascii=False, indent=2) if as_json else text)

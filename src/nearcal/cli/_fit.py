@@ -115,11 +115,11 @@ def fit(
     The table needs rows that the model was not trained on. Everything that is not given is chosen by the leave-one-out
     CRPS of these rows; predictions that need no recalibration are left alone.
     """
+    require_place(output, table=calibration)
     if output.suffix.lower() in FORMATS:
         raise Mistake(
             f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
         )
-    require_place(output, table=calibration)
     details = {"smoothing": smoothing, "scaling": scaling, "components": components, "linear": linear}
     details |= {"shrinkage": shrinkage, "polish": polish}
     settings = _settings(

@@ -88,9 +88,9 @@ def report(
     The page is one file and needs no network.
     """
     check_share(coverage, "--coverage")
+    require_place(output, model=model, table=test)
     if output.suffix.lower() not in (".html", ".htm"):
         raise Mistake(f"--output {output} is no page", f"did you mean '{output.with_suffix('.html')}'?")
-    require_place(output, model=model, table=test)
     judged = judge(model, test, y, skip_missing, features, groups, time)
     page = nc.report(
         judged.dists,

@@ -48,6 +48,7 @@ _OTHER_COMMANDS = {
 }
 _REMARKS = {
     "adjustment": "--adjustment linear is called --linear now, and --adjustment none --no-linear",
+    "quantile-rule": "a row's scores are read by the predictive rule; nearcal.tune in Python takes others",
     "model": "the model is the first argument, without an option",
     "seed": "nothing is drawn at random: the same files give the same results",
     "threads": "all processors are used; taskset and the like keep some free",

@@ -60,8 +60,8 @@ def predict(
     level 0.05.
     """
     begin = perf_counter()
-    check_format(output)
     require_place(output, model=model, table=new)
+    check_format(output)
     check_share(false_alarm, "--false-alarm")
     levels = list(dict.fromkeys(level for text in quantiles or [] for level in _as_levels(text)))
     coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]

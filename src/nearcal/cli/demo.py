@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import nearcal as nc
 from nearcal._optional import import_extra
+from nearcal.cli._console import require_folder
 
 EXAMPLES = """
 nearcal demo
@@ -39,6 +40,7 @@ def demo(
     ),
 ) -> None:
     """Train a network on the prices of diamonds, recalibrate it, and show what has changed."""
+    require_folder(output)
     show(output)
 
 

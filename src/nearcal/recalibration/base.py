@@ -11,11 +11,9 @@ from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedE
 from nearcal._sample_weights import PointWeights, as_point_weights, common_weight, keep_rows
 from nearcal._saved import check_fields, declared_checks, saved_value
 from nearcal.distributions import Distribution, require_distribution
-from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.calibration_scores import LARGEST_SCORE, CalibrationScores
 from nearcal.recalibration.ties import warn_of_ties
 from nearcal.recalibration.workers import Workers
-
-_LARGEST_SCORE = 1e100  # squares of scores are summed
 
 
 class Recalibrator:
@@ -195,11 +193,11 @@ def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:
             f"probability zero under the model, the first at index {first}: {float(y[first])!r}; drop those rows or "
             "use a distribution that allows them"
         )
-    too_far = np.abs(z) > _LARGEST_SCORE
+    too_far = np.abs(z) > LARGEST_SCORE
     if too_far.any():
         first = int(np.argmax(too_far))
         raise InvalidInputError(
-            f"y_cal must have normal scores below {_LARGEST_SCORE:g} under dist_cal, got {int(too_far.sum())} beyond, "
+            f"y_cal must have normal scores below {LARGEST_SCORE:g} under dist_cal, got {int(too_far.sum())} beyond, "
             f"the first at index {first}: response {float(y[first])!r} with score {float(z[first])!r}; drop those rows"
         )
     warn_of_ties(y, z, is_continuous=dist_cal.is_continuous)

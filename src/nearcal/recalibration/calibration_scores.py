@@ -12,6 +12,8 @@ from nearcal._growing import GrowingRows
 from nearcal._sample_weights import PointWeights, weights_of
 from nearcal._saved import instance, number, optional, require, savable, saved_array, saved_value
 
+LARGEST_SCORE = 1e100  # squares of scores are summed
+
 
 @savable
 class CalibrationScores:
@@ -108,6 +110,7 @@ class CalibrationScores:
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         # a copy, writable as scores are after a fit: kernels are compiled for one kind of array
         z = saved_array(saved, "z", np.float64, (None,)).copy()
+        require((np.abs(z) <= LARGEST_SCORE).all(), f"z must not exceed {LARGEST_SCORE:g}")
         weights = optional(instance(PointWeights))("weights", saved_value(saved, "weights"))
         require(weights is None or len(weights) == len(z), f"weights must be {len(z)}, one a score")
         common = number(0.0)("common_weight", saved_value(saved, "common_weight"))

@@ -447,6 +447,11 @@ class LocalRecalibrator(Recalibrator):
                 "choice for 10,000 calibration points, and nearcal.tune(dist_cal, y_cal, space_cal).recalibrator "
                 "chooses it"
             )
+        if isinstance(self.k, str):
+            raise InvalidParameterError(
+                f"k must be a whole number >= 1, got {self.k!r}; nearcal.tune(dist_cal, y_cal, space_cal).recalibrator "
+                "chooses it"
+            )
         if self.radius is None:
             check_count(self.k, "k")
             return

@@ -203,7 +203,8 @@ def notes_section(methods: Sequence[Method], settings: Mapping[str, str], *, wer
         "doubled, and corrected by Holm's method for the number of regions.",
         "“Too narrow” and “too wide” follow the coverage of central intervals, a bias apart; “too low” and “too high” "
         "the mean of the normal scores. Predictions are called worse if their error (CRPS) rose or their overall "
-        "coverage moved away from the nominal one by more than two standard errors, and better only if neither did.",
+        "coverage moved away from the nominal one by more than two standard errors, and better only if neither did, "
+        "nor did the coverage of a region that is clearly off.",
         _SEARCHED if were_searched else "Regions were given, and are judged by all of their rows.",
         "Predictions recalibrated on few rows carry the sampling error of those rows. Tests of the last method allow "
         "for it where the number of calibration rows is known.",
@@ -223,7 +224,6 @@ def _with_error(metric: str, value: float, error: float, *, signed: bool = False
         unit = " pts" if signed else "%"
         margin = "" if np.isnan(error) else f" ± {100 * error:.1f}"
         return f"{100 * value:{sign}.1f}{margin}{unit}".replace("-", "−")
-    error = 0.0 if error < 1e-9 * abs(value) else error  # what is the same in all rows has an error of rounding only
     return format_with_error(value, error, sign).replace("-", "−")
 
 

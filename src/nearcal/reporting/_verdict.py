@@ -136,6 +136,8 @@ def compare(first: Method, last: Method, score: Change) -> Comparison:
         worse.append("predictions are clearly off overall")
     elif last.overall.grade < first.overall.grade:
         better.append("predictions are less off overall")
+    if _harmed(first, last):
+        worse.append(f"the coverage of a region moved away from {nominal}")
     if score.rises:
         overruling.append("the error of the predictions (CRPS) rose")
     # a farther coverage that the test of all rows sees nothing in is chance
@@ -154,12 +156,24 @@ def coverage_change(first: Observed, last: Observed) -> Change:
     return Change(float(difference.mean()), float(difference.std() / np.sqrt(n * share)))
 
 
+def _harmed(first: Method, last: Method) -> tuple[Judgement, Judgement] | None:
+    """Return the region, before and after, that is clearly off and whose coverage moved farthest away, if any did."""
+    level, moved = last.observed.coverage, []
+    for before, after in zip(first.regions, last.regions, strict=True):
+        farther = abs(after.coverage - level) - abs(before.coverage - level)
+        # rows are the same, so that this is too large an error unless the two cover different ones
+        error = np.sqrt(sum(one.coverage * (1 - one.coverage) / one.n for one in (before, after)))
+        if after.grade == Grade.CLEAR and after.region != EVERYWHERE and farther >= max(SMALL_GAP, 2 * error):
+            moved.append((farther, before, after))
+    return max(moved, key=lambda one: one[0])[1:] if moved else None
+
+
 def _headline(first: Method, last: Method, comparison: Comparison | None) -> tuple[str, Mood]:
     if comparison is None:
         return _ALONE[first.state] + _doubt(first), _STATE_MOODS[first.state]
     if comparison.overruling:
         mended = ", though nothing is clearly off any more" if first.is_bad and not last.is_bad else ""
-        return f"Worse after recalibration: {' and '.join(comparison.overruling)}{mended}", "bad"
+        return f"Worse after recalibration: {_listed(comparison.overruling)}{mended}", "bad"
     if not last.is_bad:
         before = {"wrong": "Not calibrated at first", "places": "Right on average but wrong in places"}
         if first.is_bad:
@@ -167,10 +181,10 @@ def _headline(first: Method, last: Method, comparison: Comparison | None) -> tup
             return f"{before[first.state]}, mended by recalibration{_doubt(last) or doubt}", "fair" if doubt else "good"
         return f"{_ALONE[last.state]}, before or after recalibration{_doubt(last)}", "good"
     if comparison.worse and comparison.better:
-        text = f"{' and '.join(comparison.better)}, but {' and '.join(comparison.worse)}"
+        text = f"{_listed(comparison.better)}, but {_listed(comparison.worse)}"
         return f"Not mended by recalibration: {text}", "bad"
     if comparison.worse:
-        return f"Worse after recalibration: {' and '.join(comparison.worse)}", "bad"
+        return f"Worse after recalibration: {_listed(comparison.worse)}", "bad"
     if comparison.better:
         return "Better after recalibration, but not mended", "fair"
     return "Recalibration did not mend it", "bad"
@@ -197,11 +211,11 @@ def _unexplained(method: Method) -> Sequence[Judgement]:
 
 
 def _lead(first: Method, last: Method) -> str:
-    """Say what it was like before and after: in the worst region if there was a bad one, else over all rows."""
+    """Say what it was like before and after: in a region that was harmed, or the worst, else over all rows."""
     level, pairs = first.observed.coverage, [(first.overall, last.overall)]
     if first.is_bad:
         pairs += [pair for pair in zip(first.regions, last.regions, strict=True) if pair[0].region != EVERYWHERE]
-    before, after = max(pairs, key=lambda pair: severity(pair[0], level))
+    before, after = _harmed(first, last) or max(pairs, key=lambda pair: severity(pair[0], level))
     where = "Over all rows" if before.region == EVERYWHERE else f"Where {before.region}"
     text = f"{where}, {_percent(level)} intervals of “{first.name}” cover {_percent(before.coverage)}"
     if last is not first:
@@ -228,16 +242,21 @@ def _everywhere(method: Method, count: int) -> Answer:
     total = len(method.regions)
     bad = max(method.regions, key=lambda one: severity(one, level))
     if bad.region == EVERYWHERE:
-        text = "No feature was found that separates better from worse predictions; what holds overall holds everywhere."
+        text = (
+            "No feature was found that separates better from worse predictions: as far as these rows can tell, "
+            "what holds overall holds everywhere."
+        )
         return Answer(question, _GRADE_MOODS[bad.grade], text)
     example = f"{bad.region}: {_percent(level)} intervals cover {_percent(bad.coverage)} ({bad.n:,} rows)"
     if bad.grade == Grade.FINE:
         return Answer(question, "good", f"No evidence against it in any of {total} regions. The farthest is {example}.")
     if bad.grade == Grade.SLIGHT:
         slight = sum(one.grade == Grade.SLIGHT for one in method.regions)
-        text = f"Nearly: {slight} of {total} regions are slightly off, none clearly. The farthest is {example}."
+        text = (
+            f"Nearly: {slight} of {total} regions {_are(slight)} slightly off, none clearly. The farthest is {example}."
+        )
         return Answer(question, "fair", text)
-    text = f"No: {method.clear} of {total} regions are clearly off. The worst is {example}."
+    text = f"No: {method.clear} of {total} regions {_are(method.clear)} clearly off. The worst is {example}."
     return Answer(question, "bad", f"{text} Predictions there are {_phrase(bad.finding)}.")
 
 
@@ -258,6 +277,10 @@ def _mended(first: Method, last: Method, comparison: Comparison, score: Change) 
         text = "No."
     else:
         text, mood = "In part.", "fair"
+    if harmed := _harmed(first, last):
+        before, after = (_percent(one.coverage) for one in harmed)
+        level, where = _percent(last.observed.coverage), harmed[1].region
+        text += f" Where {where}, {level} intervals covered {before} before, and cover {after} now."
     if first.regions and (first.is_bad or last.is_bad):
         text += f" Regions clearly off: {first.clear} before, {last.clear} after."
     return Answer("Mended?", mood, text + _score_words(score))
@@ -290,6 +313,15 @@ def _certainty(method: Method) -> Answer:
 
 def _of(method: Method, count: int) -> str:
     return f", “{method.name}”" if count > 1 else ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Return "one", "one and two", or "one, two and three"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _phrase(finding: str) -> str:

@@ -1,6 +1,6 @@
 """Questions to a model that is not ours: what it raises, and numbers that are none, become errors that say why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,16 +19,18 @@ class _WrongType(InvalidInputError, TypeError):
 
 
 @contextmanager
-def asking(model: str) -> Iterator[None]:
-    """Turn what a model raises into an error that names it; the model's own stands behind it."""
+def asking(model: str, X: Any = None) -> Iterator[None]:
+    """Turn what a model raises into an error that names it, and the columns of X with gaps; its own stands behind."""
     try:
         yield
     except (NearcalError, MemoryError):
         raise
     except Exception as error:
         kind = _WrongType if isinstance(error, TypeError) else InvalidInputError
+        gaps = columns_with_gaps(X)
+        remedy = f" (X has {gaps}; drop or impute such rows)" if gaps else ""
         raise kind(
-            f"X must be inputs that {model} can predict, which raised {type(error).__name__}: {error}"
+            f"X must be inputs that {model} can predict{remedy}, which raised {type(error).__name__}: {error}"
         ) from error
 
 
@@ -88,22 +90,47 @@ def bad_columns(X: Any, row: int) -> list[str]:
     return [*named[:_SHOWN], f"{len(named) - _SHOWN} more"] if len(named) > _SHOWN else named
 
 
+def columns_with_gaps(X: Any) -> str:
+    """Say in which columns of a table numbers are missing or infinite; nothing of what is no table."""
+    try:
+        counts = [(name, _gaps(column)) for name, column in _columns(X)]
+    except (TypeError, ValueError, RuntimeError):  # tensors of a device, frames of frames: the model's error tells more
+        return ""
+    return _listed(f"{gaps} in {name} that are missing or infinite" for name, gaps in counts if gaps)
+
+
 def columns_without_numbers(X: Any) -> str:
     """Say which columns of a table hold gaps or are no numbers; nothing of what is no table."""
-    if hasattr(X, "toarray") or (getattr(X, "ndim", None) != 2 and not hasattr(X, "columns")):
-        return ""
-    has_names = hasattr(X, "columns")
-    columns = [(f"column {name!r}", X[name]) for name in X.columns] if has_names else list(enumerate(np.asarray(X).T))
     found = []
-    for name, column in columns:
-        try:
-            gaps = int((~np.isfinite(as_float_array(column, "X"))).sum())
-        except InvalidInputError:
-            found.append(f"{name if has_names else f'column {name}'} of {column.dtype}")
-        else:
-            if gaps:
-                found.append(f"{gaps} in {name if has_names else f'column {name}'} that are missing or infinite")
-    return ", ".join([*found[:_SHOWN], f"{len(found) - _SHOWN} more columns"] if len(found) > _SHOWN else found)
+    for name, column in _columns(X):
+        gaps = _gaps(column)
+        if gaps is None:
+            found.append(f"{name} of {column.dtype}")
+        elif gaps:
+            found.append(f"{gaps} in {name} that are missing or infinite")
+    return _listed(found)
+
+
+def _columns(X: Any) -> list[tuple[str, Any]]:
+    """Return the columns of a table with what messages call them; none of what is no table, or a sparse one."""
+    if hasattr(X, "toarray") or (getattr(X, "ndim", None) != 2 and not hasattr(X, "columns")):
+        return []
+    if hasattr(X, "columns"):
+        return [(f"column {name!r}", X[name]) for name in X.columns]
+    return [(f"column {place}", column) for place, column in enumerate(np.asarray(X).T)]
+
+
+def _gaps(column: Any) -> int | None:
+    """Return how many numbers of a column are missing or infinite, None if they are no numbers."""
+    try:
+        return int((~np.isfinite(as_float_array(column, "X"))).sum())
+    except InvalidInputError:
+        return None
+
+
+def _listed(found: Iterable[str]) -> str:
+    every = list(found)
+    return ", ".join([*every[:_SHOWN], f"{len(every) - _SHOWN} more columns"] if len(every) > _SHOWN else every)
 
 
 def _row(X: Any, row: int) -> NDArray[Any] | None:

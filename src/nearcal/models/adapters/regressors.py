@@ -93,7 +93,7 @@ class RegressorModel(ModelAdapter):
             )
         self._require_layer(layer)
         check_inputs(X)
-        with asking(self._name):
+        with asking(self._name, X):
             return self._spaces[layer](X)
 
     def prepared(self, X_cal: Any, y_cal: Any) -> Self:
@@ -103,7 +103,7 @@ class RegressorModel(ModelAdapter):
     def output(self, X: Any) -> Any:
         """Return what the head reads: numbers, or distributions already."""
         check_inputs(X)
-        with asking(self._name):
+        with asking(self._name, X):
             output = self._output(X)
         require_one_a_row(output, X, self._name)
         require_finite_output(output, X, self._name)
