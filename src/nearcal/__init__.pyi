@@ -9,6 +9,7 @@ from nearcal._errors import InvalidParameterError as InvalidParameterError
 from nearcal._errors import MissingExtraError as MissingExtraError
 from nearcal._errors import NearcalError as NearcalError
 from nearcal._errors import NotFittedError as NotFittedError
+from nearcal._errors import OutOfDistributionWarning as OutOfDistributionWarning
 from nearcal._errors import ThinNeighborhoodError as ThinNeighborhoodError
 from nearcal._errors import TiesWarning as TiesWarning
 from nearcal._table import Table as Table
@@ -35,6 +36,7 @@ from nearcal.persistence import load as load
 from nearcal.persistence import save as save
 from nearcal.recalibration import ConformalDistribution as ConformalDistribution
 from nearcal.recalibration import ConformalRecalibrator as ConformalRecalibrator
+from nearcal.recalibration import Fade as Fade
 from nearcal.recalibration import GlobalRecalibrator as GlobalRecalibrator
 from nearcal.recalibration import GPBetaRecalibrator as GPBetaRecalibrator
 from nearcal.recalibration import IdentityRecalibrator as IdentityRecalibrator

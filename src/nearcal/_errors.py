@@ -1,19 +1,23 @@
-"""The exceptions nearcal raises, and its warning.
+"""The exceptions nearcal raises, and its warnings.
 
 ::
 
     NearcalError
       InvalidInputError (ValueError)       an array has the wrong shape, type or values
       InvalidParameterError (ValueError)   an option is outside its range or contradicts another
-      ThinNeighborhoodError (ValueError)   too few calibration points near a row, and thin="raise"
+      ThinNeighborhoodError (ValueError)   too few calibration points near a row, and it was to be an error
       NotFittedError (ValueError, AttributeError)   recalibrate before fit
       MissingExtraError (ImportError)      an optional package is not installed
       ArtefactError (OSError)              a file is damaged, foreign or of a newer format, or cannot be written
 
     TiesWarning (UserWarning)              many calibration rows share a response
+    OutOfDistributionWarning (UserWarning)   many new rows are unlike the calibration set
 
 Every message names the argument, the rule, the value received and, where there is one, the remedy.
 """
+
+import sys
+import warnings
 
 
 class NearcalError(Exception):
@@ -29,7 +33,7 @@ class InvalidParameterError(NearcalError, ValueError):
 
 
 class ThinNeighborhoodError(NearcalError, ValueError):
-    """A row has fewer calibration points within the radius than asked for."""
+    """A row has fewer calibration points near it than asked for, or lies too far from all of them."""
 
 
 class NotFittedError(NearcalError, ValueError, AttributeError):
@@ -46,3 +50,15 @@ class ArtefactError(NearcalError, OSError):
 
 class TiesWarning(UserWarning):
     """Many rows of a calibration set share a response, whose probability no continuous prediction can keep."""
+
+
+class OutOfDistributionWarning(UserWarning):
+    """Many new rows are unlike the calibration set; they keep their base distribution, in part or whole."""
+
+
+def warn_user(message: str, category: type[UserWarning]) -> None:
+    """Warn at the line of the user that led here."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "nearcal":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

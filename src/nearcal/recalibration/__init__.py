@@ -10,6 +10,7 @@ from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
 from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
+from nearcal.recalibration.fade import FADES_TO, FALSE_ALARM, Fade, ranges_of
 from nearcal.recalibration.for_all_rows import (
     ConformalDistribution,
     ConformalRecalibrator,
@@ -28,6 +29,8 @@ from nearcal.recalibration.workers import Workers
 
 __all__ = [
     "CONTINUOUS_RULES",
+    "FADES_TO",
+    "FALSE_ALARM",
     "LEAST_NEIGHBORS",
     "QUANTILE_RULES",
     "SMOOTHINGS",
@@ -35,6 +38,7 @@ __all__ = [
     "ConformalDistribution",
     "ConformalRecalibrator",
     "Correction",
+    "Fade",
     "GPBetaRecalibrator",
     "GlobalRecalibrator",
     "IdentityRecalibrator",
@@ -58,4 +62,5 @@ __all__ = [
     "WeightedSample",
     "Workers",
     "calibration_scores",
+    "ranges_of",
 ]

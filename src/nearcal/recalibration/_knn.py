@@ -8,6 +8,7 @@ from nearcal._arrays import as_response, as_space
 from nearcal._errors import InvalidParameterError
 from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
+from nearcal.recalibration.fade import Fade
 from nearcal.recalibration.local import LEARNT, LocalRecalibrator
 from nearcal.recalibration.neighborhoods import Radius
 from nearcal.recalibration.result import Recalibrated
@@ -93,6 +94,12 @@ class KNNRegressor(LocalRecalibrator):
                 "thin must be one of 'nearest', 'global', 'raise' for KNNRegressor, which has no base distribution, "
                 "got 'base'"
             )
+        for correction in self.corrections:
+            if isinstance(correction, Fade) and correction.to != "global":
+                raise InvalidParameterError(
+                    "Fade must be to 'global' for KNNRegressor, which has no base distribution, got "
+                    f"to={correction.to!r}"
+                )
 
 
 def _identity(rows: int, unit: float) -> Normal:

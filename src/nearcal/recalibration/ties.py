@@ -4,14 +4,11 @@ Rows that share a response have scores of their own, one a prediction, so that a
 response's probability around it. ``P(Y <= value)`` is off by up to the share of the value.
 """
 
-import sys
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
-from nearcal._errors import TiesWarning
+from nearcal._errors import TiesWarning, warn_user
 
 # A twentieth is all that a 95% interval leaves out. Rounding alone stays below: of twelve public data sets the most
 # frequent response holds 0.02 to 3.2% of the rows (prices in whole dollars 0.2%), and 43% where responses are grades.
@@ -26,19 +23,21 @@ def warn_of_ties(y: FloatArray, z: FloatArray | None = None, *, is_continuous: b
     """
     value, rows = _most_frequent(y)
     if _are_many(rows) and (z is None or len(np.unique(z[rows])) > 1):
-        _warn(
+        warn_user(
             f"y_cal has {_share(rows)} responses equal to {value:g}: a recalibrated distribution spreads them around "
             f"{value:g}, and its P(Y <= {value:g}) may be off by as much. No quantile rule mends that. To keep such a "
             'value, take the responses of neighbours as they are, recalibrator=nearcal.KNNRegressor(k, quantile_rule="'
-            f'step"), or predict by a classifier whether Y is {value:g}, and calibrate on the other rows alone'
+            f'step"), or predict by a classifier whether Y is {value:g}, and calibrate on the other rows alone',
+            TiesWarning,
         )
     elif z is not None and is_continuous:
         value, rows = _most_frequent(z)
         if _are_many(rows) and len(np.unique(y[rows])) > 1:
-            _warn(
+            warn_user(
                 f"y_cal has {_share(rows)} responses of the same normal score, {value:g}, under a continuous dist_cal: "
                 "predictions that meet their responses so exactly were made with them. Calibrate on rows that the "
-                "model was not trained on"
+                "model was not trained on",
+                TiesWarning,
             )
 
 
@@ -55,11 +54,3 @@ def _are_many(rows: NDArray[np.bool_]) -> bool:
 
 def _share(rows: NDArray[np.bool_]) -> str:
     return f"{int(rows.sum())} of {len(rows)} ({rows.mean():.0%})"
-
-
-def _warn(message: str) -> None:
-    """Warn at the line of the user that led here."""
-    level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "nearcal":
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, TiesWarning, stacklevel=level)

@@ -1,6 +1,7 @@
 """Where calibration points are: the scaling of a space, and the search for neighbours in it."""
 
 from nearcal.space.calibration_space import CalibrationSpace, View
+from nearcal.space.ranges import Ranges, upper_limit
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
     METRICS,
@@ -24,6 +25,7 @@ __all__ = [
     "Metric",
     "NeighborIndex",
     "Neighbors",
+    "Ranges",
     "Scaling",
     "ScalingName",
     "Search",
@@ -34,4 +36,5 @@ __all__ = [
     "count_within",
     "is_constant",
     "principal_axes",
+    "upper_limit",
 ]
