@@ -10,6 +10,7 @@ from nearcal._errors import InvalidParameterError as InvalidParameterError
 from nearcal._errors import MissingExtraError as MissingExtraError
 from nearcal._errors import NearcalError as NearcalError
 from nearcal._errors import NotFittedError as NotFittedError
+from nearcal._errors import OutOfDistributionWarning as OutOfDistributionWarning
 from nearcal._errors import OverlapError as OverlapError
 from nearcal._errors import OverlapWarning as OverlapWarning
 from nearcal._errors import ThinNeighborhoodError as ThinNeighborhoodError
@@ -38,6 +39,7 @@ from nearcal.persistence import load as load
 from nearcal.persistence import save as save
 from nearcal.recalibration import ConformalDistribution as ConformalDistribution
 from nearcal.recalibration import ConformalRecalibrator as ConformalRecalibrator
+from nearcal.recalibration import Fade as Fade
 from nearcal.recalibration import GlobalRecalibrator as GlobalRecalibrator
 from nearcal.recalibration import GPBetaRecalibrator as GPBetaRecalibrator
 from nearcal.recalibration import IdentityRecalibrator as IdentityRecalibrator

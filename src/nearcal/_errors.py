@@ -5,7 +5,7 @@
     NearcalError
       InvalidInputError (ValueError)       an array has the wrong shape, type or values
       InvalidParameterError (ValueError)   an option is outside its range or contradicts another
-      ThinNeighborhoodError (ValueError)   too few calibration points near a row, and thin="raise"
+      ThinNeighborhoodError (ValueError)   too few calibration points near a row, and it was to be an error
       OverlapError (ValueError)            calibration and new points hardly meet: no weights make up for a shift
       NotFittedError (ValueError, AttributeError)   recalibrate before fit
       MissingExtraError (ImportError)      an optional package is not installed
@@ -13,6 +13,7 @@
 
     TiesWarning (UserWarning)              many calibration rows share a response
     DependenceWarning (UserWarning)        calibration rows that follow each other err alike
+    OutOfDistributionWarning (UserWarning)   many new rows are unlike the calibration set
     OverlapWarning (UserWarning)           weights for a shift leave few calibration points to learn from
 
 Every message names the argument, the rule, the value received and, where there is one, the remedy.
@@ -35,7 +36,7 @@ class InvalidParameterError(NearcalError, ValueError):
 
 
 class ThinNeighborhoodError(NearcalError, ValueError):
-    """A row has fewer calibration points within the radius than asked for."""
+    """A row has fewer calibration points near it than asked for, or lies too far from all of them."""
 
 
 class OverlapError(NearcalError, ValueError):
@@ -60,6 +61,10 @@ class TiesWarning(UserWarning):
 
 class DependenceWarning(UserWarning):
     """Rows of a calibration set that follow each other err alike, as in order of time, and nobody said why."""
+
+
+class OutOfDistributionWarning(UserWarning):
+    """Many new rows are unlike the calibration set; they keep their base distribution, in part or whole."""
 
 
 class OverlapWarning(UserWarning):

@@ -64,8 +64,11 @@ def _adjust(blocks, query, ridge, room, adjusted):
     _center(blocks, query, room)
     if not _factorise(blocks, ridge, room):
         return
-    own, extra = _weigh_leverages(blocks, room)
+    own, extra, farthest = _weigh_leverages(blocks, room)
     mean, share = _regress(blocks, own, extra, room)
+    distance = _distance_of_query(room)
+    if distance > farthest:
+        share *= farthest / distance
     if not share > 0.0:
         return
     center = mean + share * _bounded_prediction(blocks, room)
@@ -177,9 +180,12 @@ def _factorise(blocks, ridge, room):
 
 @inner
 def _weigh_leverages(blocks, room):
-    """Write the leverage wᵢ |L⁻¹xᵢ|² that each neighbour has beyond its weight; return Σ w² and Σ w · leverage."""
+    """Write the leverage wᵢ |L⁻¹xᵢ|² that each neighbour has beyond its weight.
+
+    Return Σ w², Σ w · leverage, and the largest |L⁻¹xᵢ|² of neighbours that count.
+    """
     dimensions, solved = len(room.slope), room.solved
-    own = extra = 0.0
+    own = extra = farthest = 0.0
     for b in range(blocks):
         squares = room.leverage[b]
         squares[:] = 0.0
@@ -198,10 +204,25 @@ def _weigh_leverages(blocks, room):
                 solved[a, i] *= scale
                 squares[i] += solved[a, i] * solved[a, i]
         for i in range(BLOCK):
+            if room.weights[b, i] > 0.0:
+                farthest = max(farthest, squares[i])
             squares[i] *= room.weights[b, i]
         own += _dot(room.weights[b], room.weights[b])
         extra += _dot(room.weights[b], squares)
-    return own, extra
+    return own, extra, farthest
+
+
+@inner
+def _distance_of_query(room):
+    """Return |L⁻¹x|² of the query, seen from the mean position; the slope is overwritten later."""
+    solved, square = room.solved, 0.0
+    for a in range(len(room.offset)):
+        total = room.offset[a]
+        for c in range(a):
+            total -= room.root[a, c] * solved[c, 0]
+        solved[a, 0] = total / room.root[a, a]
+        square += solved[a, 0] * solved[a, 0]
+    return square
 
 
 @inner

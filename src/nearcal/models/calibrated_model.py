@@ -8,13 +8,14 @@ import numpy as np
 
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._saved import anything, having, instance, mapping_of, optional, savable, text, tuple_of
+from nearcal._saved import anything, having, instance, mapping_of, number, optional, savable, text, tuple_of
 from nearcal.distributions import Distribution
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
 from nearcal.models.adapters.targets import refuse_several_responses
 from nearcal.models.fingerprint import Fingerprint
 from nearcal.recalibration import Recalibrated, Reliability
 from nearcal.recalibration.base import is_empty
+from nearcal.space import Ranges
 from nearcal.tuning import Tuning
 
 _JOINT = " + "
@@ -32,6 +33,25 @@ class AnyRecalibrator(Protocol):
         ...
 
 
+@savable(layer=text, ranges=instance(Ranges), false_alarm=number(0.0))
+@dataclass(frozen=True)
+class Look:
+    """A second look at new rows: whether they lie in the ranges of the calibration set, in a layer near the inputs.
+
+    A layer deep in a model, or its leaves, may not show that inputs have left what the model was calibrated on, and
+    global recalibration does not look at all.
+    """
+
+    layer: str
+    ranges: Ranges
+    false_alarm: float
+
+    def trust(self, space: FloatArray) -> FloatArray:
+        """Return the trust in rows of an (n, d) space."""
+        # a gap compares as inside, whatever the range
+        return self.ranges.trust(np.asarray(space, dtype=np.float64))
+
+
 @savable(
     model=instance(ColumnsModel),
     recalibrator=having("recalibrate", "n_cal_"),
@@ -40,6 +60,7 @@ class AnyRecalibrator(Protocol):
     tuning=optional(instance(Tuning)),
     columns=tuple_of(text),
     fingerprint=optional(instance(Fingerprint)),
+    look=optional(instance(Look)),
 )
 @dataclass(frozen=True, repr=False)
 class CalibratedModel:
@@ -63,6 +84,9 @@ class CalibratedModel:
         brought into their order; one without some of them is refused.
     fingerprint : Fingerprint or None
         By what :meth:`Recalibration.attach` knows the model again.
+    look : Look or None
+        The ranges of the inputs in the calibration set, beyond which rows fade (:class:`nearcal.Fade`); None where
+        nothing fades, or where the recalibrator looks at the inputs itself.
     """
 
     model: ModelAdapter
@@ -72,6 +96,7 @@ class CalibratedModel:
     tuning: Tuning | None = None
     columns: tuple[str, ...] = ()
     fingerprint: Fingerprint | None = None
+    look: Look | None = None
 
     def predict(self, X: Any) -> Recalibrated:
         """Return the recalibrated predictive distributions of n inputs.
@@ -85,7 +110,13 @@ class CalibratedModel:
         -------
         Recalibrated
         """
-        return self.recalibrator.recalibrate(*run_layer(self.model, align(X, self.columns), self.layer))
+        X = align(X, self.columns)
+        if self.look is None:
+            return self.recalibrator.recalibrate(*run_layer(self.model, X, self.layer))
+        names = [name for name in (self.layer, self.look.layer) if name is not None]
+        dist, spaces = run_layers(self.model, X, names)
+        out = self.recalibrator.recalibrate(dist, None if self.layer is None else spaces[self.layer])
+        return out.faded(self.look.trust(spaces[self.look.layer]), self.look.false_alarm)
 
     def base(self, X: Any) -> Distribution:
         """Return the model's own predictive distributions, before recalibration."""
@@ -198,6 +229,7 @@ class CalibratedModel:
             repr(self.model),
             self.columns,
             self.fingerprint,
+            self.look,
         )
 
     def _to_artefact(self) -> "CalibratedModel | Recalibration":
@@ -217,6 +249,7 @@ class CalibratedModel:
     model=text,
     columns=tuple_of(text),
     fingerprint=optional(instance(Fingerprint)),
+    look=optional(instance(Look)),
 )
 @dataclass(frozen=True, repr=False)
 class Recalibration:
@@ -224,7 +257,7 @@ class Recalibration:
 
     Attributes
     ----------
-    recalibrator, layer, reason, tuning, columns, fingerprint
+    recalibrator, layer, reason, tuning, columns, fingerprint, look
         As in :class:`CalibratedModel`.
     learnt : dict
         What the model as nearcal sees it took from the calibration set, such as the standard deviation of a point
@@ -241,6 +274,7 @@ class Recalibration:
     model: str
     columns: tuple[str, ...] = ()
     fingerprint: Fingerprint | None = None
+    look: Look | None = None
 
     def attach(self, model: Any, *, check: bool = True, **adapter_options: Any) -> CalibratedModel:
         """Return the calibrated model, joined again from the model and this.
@@ -286,7 +320,7 @@ class Recalibration:
         if check and self.fingerprint is not None:
             self.fingerprint.require(fresh, lambda X: run_layer(adapter, X, self.layer))
         return CalibratedModel(
-            adapter, self.recalibrator, self.layer, self.reason, self.tuning, self.columns, self.fingerprint
+            adapter, self.recalibrator, self.layer, self.reason, self.tuning, self.columns, self.fingerprint, self.look
         )
 
     def __repr__(self) -> str:

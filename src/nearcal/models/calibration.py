@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from nearcal._arrays import FloatArray, check_count
 from nearcal._errors import InvalidParameterError
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
@@ -13,13 +15,15 @@ from nearcal.models.adapters.targets import refuse_several_responses
 from nearcal.models.calibrated_model import (
     AnyRecalibrator,
     CalibratedModel,
+    Look,
     column_names,
     join_layers,
+    layer_parts,
     run_layer,
     run_layers,
 )
 from nearcal.models.fingerprint import Fingerprint
-from nearcal.recalibration import LocalRecalibrator, Workers
+from nearcal.recalibration import LocalRecalibrator, Workers, ranges_of
 from nearcal.space import as_folds
 from nearcal.tuning import Tuning, tune
 
@@ -118,15 +122,16 @@ def calibrate(
     if recalibrator is not None:
         fitted, name, reason = _given(adapter, X_cal, y_cal, names, recalibrator, relations, sample_weight)
         found: Tuning | None = None
+        look: Look | None = None
     else:
         known = {**options, **relations, "sample_weight": sample_weight}
-        found = _tuned(adapter, X_cal, y_cal, names, known, workers)
+        found, look = _tuned(adapter, X_cal, y_cal, names, known, workers)
         fitted, name, reason = found.recalibrator, found.chosen.space, found.reason
     if isinstance(adapter, ColumnsModel):  # finds columns by their names, and is saved as a whole
-        return CalibratedModel(adapter, fitted, name, reason, found)
+        return CalibratedModel(adapter, fitted, name, reason, found, look=look)
     columns = column_names(adapter.plain_inputs(X_cal))
     fingerprint = Fingerprint.of(adapter, X_cal, lambda X: run_layer(adapter, X, name), probes)
-    return CalibratedModel(adapter, fitted, name, reason, found, columns, fingerprint)
+    return CalibratedModel(adapter, fitted, name, reason, found, columns, fingerprint, look)
 
 
 def _tuned(
@@ -136,11 +141,20 @@ def _tuned(
     names: Sequence[str] | None,
     options: Mapping[str, Any],
     workers: Workers,
-) -> Tuning:
+) -> tuple[Tuning, Look | None]:
+    """Return the choice and, if it fades, a second look at the first of the spaces, where inputs usually are."""
     dist, spaces = run_layers(adapter, X_cal, names or adapter.layers())
+    first = next(iter(spaces), None)
     if names is None:
         spaces |= _joined_ends(spaces)
-    return tune(dist, y_cal, spaces, **options, workers=workers)
+    found = tune(dist, y_cal, spaces, **options, workers=workers)
+    space = found.chosen.space
+    if found.fade is None or first is None or found.chosen.kind == "none":
+        return found, None
+    if space is not None and first in layer_parts(adapter, space):  # the recalibrator looks at it itself
+        return found, None
+    rate = found.fade.false_alarm
+    return found, Look(first, ranges_of(np.asarray(spaces[first], dtype=np.float64), rate), rate)
 
 
 def _given(

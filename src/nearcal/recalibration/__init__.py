@@ -11,6 +11,7 @@ from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
 from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
+from nearcal.recalibration.fade import FADES_TO, FALSE_ALARM, Fade, ranges_of
 from nearcal.recalibration.for_all_rows import (
     GlobalRecalibrator,
     IdentityRecalibrator,
@@ -27,6 +28,8 @@ from nearcal.recalibration.workers import Workers
 
 __all__ = [
     "CONTINUOUS_RULES",
+    "FADES_TO",
+    "FALSE_ALARM",
     "LEAST_NEIGHBORS",
     "QUANTILE_RULES",
     "SMOOTHINGS",
@@ -34,6 +37,7 @@ __all__ = [
     "ConformalDistribution",
     "ConformalRecalibrator",
     "Correction",
+    "Fade",
     "GPBetaRecalibrator",
     "GlobalRecalibrator",
     "IdentityRecalibrator",
@@ -57,4 +61,5 @@ __all__ = [
     "WeightedSample",
     "Workers",
     "calibration_scores",
+    "ranges_of",
 ]

@@ -12,6 +12,7 @@ from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration.base import is_empty
 from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.fade import Fade
 from nearcal.recalibration.local import LEARNT, LocalRecalibrator
 from nearcal.recalibration.neighborhoods import Radius
 from nearcal.recalibration.result import Recalibrated
@@ -137,6 +138,12 @@ class KNNRegressor(LocalRecalibrator):
                 "thin must be one of 'nearest', 'global', 'raise' for KNNRegressor, which has no base distribution, "
                 "got 'base'"
             )
+        for correction in self.corrections:
+            if isinstance(correction, Fade) and correction.to != "global":
+                raise InvalidParameterError(
+                    "Fade must be to 'global' for KNNRegressor, which has no base distribution, got "
+                    f"to={correction.to!r}"
+                )
 
 
 def _unit_of(y: FloatArray) -> float:

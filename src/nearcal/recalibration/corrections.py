@@ -1,8 +1,9 @@
 """Corrections: what is done about neighbourhoods being wider than a point, and small.
 
 A correction is given to :class:`nearcal.LocalRecalibrator` as it is (``nc.LocalLinear()``), and ``fit`` makes it learn
-what it needs. Learnt, it does one of two things: it moves the scores of neighbours before they are read, row by row, or
-it bends what they are read as, for all rows alike.
+what it needs. Learnt, it does one of three things: it moves the scores of neighbours before they are read, row by row;
+it bends what they are read as, for all rows alike; or, last (:mod:`nearcal.recalibration.fade`), it says how far the
+result of each row is to be trusted.
 """
 
 from abc import ABC, abstractmethod
@@ -31,6 +32,10 @@ class Correction(ABC):
     """What a user asks for."""
 
     needs_continuous_rule = False  # whether it bends a curve, so that there must be one
+    comes_last = False  # whether it says how far what all others have made of a row is trusted
+
+    def check(self) -> None:  # noqa: B027, most have nothing to check
+        """Validate the parameters."""
 
     @abstractmethod
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntCorrection | None":

@@ -13,6 +13,7 @@ from nearcal.distributions import Distribution, require_distribution
 from nearcal.recalibration.base import Recalibrator, is_empty, read_calibration
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
+from nearcal.recalibration.fade import LearntFade
 from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.neighborhoods import SMOOTHINGS, KNearest, Radius, Smoothing, WithinRadius
 from nearcal.recalibration.reliability import OwnIsolation
@@ -93,9 +94,9 @@ class LocalRecalibrator(Recalibrator):
         How the weighted scores are read, see :class:`Recalibrated`: "step" is the paper's.
     corrections : sequence of Correction
         What to do, in this order, about neighbourhoods being wider than a point, and small: :class:`LocalLinear`,
-        :class:`Shrinkage`, and last :class:`Polish`. None by default, as in the paper. What they learn from calibration
-        points is learnt from each among the others, with a relevance learnt without the fifth of the points that it
-        belongs to.
+        :class:`Shrinkage`, then :class:`Polish`; and last about rows unlike the calibration set: :class:`Fade`. None
+        by default, as in the paper. What they learn from calibration points is learnt from each among the others, with
+        a relevance learnt without the fifth of the points that it belongs to.
     workers : Workers, optional
         Threads, memory and progress.
 
@@ -226,6 +227,8 @@ class LocalRecalibrator(Recalibrator):
         learnt = []
         for correction in self.corrections:
             correction_learnt = correction.learn(left_out, space.whole)
+            if isinstance(correction_learnt, LearntFade) and space.metric != "cosine":  # to which length means nothing
+                correction_learnt = correction_learnt.looking_at(space.space)
             if correction_learnt is not None:
                 learnt.append(correction_learnt)
                 left_out = left_out.corrected(correction_learnt)
@@ -389,6 +392,7 @@ class LocalRecalibrator(Recalibrator):
         space = as_space(space_new, "space_new", len(base))
         self._require_columns(space, "space_new")
         fitted = copy.copy(self)  # another thread may update this one meanwhile
+        fade = next((one for one in fitted.corrections_ if isinstance(one, LearntFade)), None)
         points = fitted.space_map_(space)
         check_points(points, fitted.index_.metric, "space_new")
         scores = LocalScores(
@@ -400,6 +404,7 @@ class LocalRecalibrator(Recalibrator):
             fitted.quantile_rule_,
             Workers.of(self.workers),
             fitted.own_isolation_,
+            None if fade is None or fade.ranges is None else fade.ranges.trust(space),
         )
         return Recalibrated(base, scores)
 
@@ -469,18 +474,25 @@ class LocalRecalibrator(Recalibrator):
         for correction in self.corrections:
             if not isinstance(correction, Correction):
                 raise InvalidParameterError(
-                    "corrections must be a sequence of nearcal.LocalLinear(), nearcal.Shrinkage() and "
-                    f"nearcal.Polish(), got {correction!r} among them"
+                    "corrections must be a sequence of nearcal.LocalLinear(), nearcal.Shrinkage(), nearcal.Polish() "
+                    f"and nearcal.Fade(), got {correction!r} among them"
                 )
+            correction.check()
             if correction.needs_continuous_rule and self.quantile_rule not in CONTINUOUS_RULES:
                 raise InvalidParameterError(
                     f"{correction!r} needs a continuous quantile_rule, one of {CONTINUOUS_RULES}, got "
                     f'{self.quantile_rule!r}; use quantile_rule="predictive"'
                 )
-        bends = [correction.needs_continuous_rule for correction in self.corrections]
+        if any(correction.comes_last for correction in self.corrections[:-1]):
+            raise InvalidParameterError(
+                f"corrections must end with Fade(), once, where there is one, got {tuple(self.corrections)!r}; put it "
+                "last"
+            )
+        bends = [correction.needs_continuous_rule for correction in self.corrections if not correction.comes_last]
         if bends != sorted(bends):
             raise InvalidParameterError(
-                f"corrections of all rows alike must come last, got {tuple(self.corrections)!r}; put Polish() last"
+                f"corrections of all rows alike must come last, got {tuple(self.corrections)!r}; put Polish() last, "
+                "with no more than Fade() behind it"
             )
 
     # ---- files ------------------------------------------------------------------------------------------------------
@@ -509,6 +521,9 @@ class LocalRecalibrator(Recalibrator):
             if isinstance(correction, LearntLinear):
                 known = len(correction.places), len(correction.center)
                 require(known == shape, "a local-linear correction must have n_cal_ places of the space's dimension")
+            if isinstance(correction, LearntFade) and correction.ranges is not None:
+                widths = {len(ends) for ends in vars(correction.ranges).values() if not isinstance(ends, float)}
+                require(widths == {self.n_features_in_}, "the ranges of a fade must be of n_features_in_ columns")
         near = self.neighborhood_
         fits = near.k <= n if isinstance(near, KNearest) else near.n_cal == n and Radius.of(near.radius) is near.radius
         require(fits, "neighborhood_ must be one among n_cal_ points")

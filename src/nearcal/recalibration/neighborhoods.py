@@ -54,6 +54,7 @@ class Neighborhoods:
     self_weight: FloatArray
     which: IntArray
     scores: FloatArray | None = None  # of the neighbours, where corrections have moved them
+    trust: FloatArray | None = None  # in what neighbours say of each row, where it may be less than 1
 
     @property
     def nbytes(self) -> int:
@@ -104,9 +105,9 @@ class Neighborhoods:
                 longest = length
         return [slice(a, b) for a, b in pairwise([*starts, len(lengths)])]
 
-    def part(self, rows: slice) -> "Neighborhoods":
-        """Return the neighbourhoods of a range of rows alone."""
-        if rows == slice(0, len(self.which)):
+    def part(self, rows: Rows) -> "Neighborhoods":
+        """Return the neighbourhoods of some rows alone."""
+        if isinstance(rows, slice) and rows == slice(0, len(self.which)):
             return self
         which = self.which[rows]
         groups, renumbered = np.unique(which, return_inverse=True)
@@ -125,6 +126,7 @@ class Neighborhoods:
             self.self_weight[groups],
             renumbered,
             None if self.scores is None else self.scores[entries],
+            None if self.trust is None else self.trust[rows],
         )
 
 

@@ -28,16 +28,19 @@ class Reliability(Table):
     - ``isolation``: the share of calibration points that are less isolated than the row, being nearer to their k-th
       neighbour among the others, or having more neighbours within the radius;
     - ``p_value``: (1 + number of calibration points at least as isolated) / (1 + number of calibration points);
-    - ``out_of_distribution``: whether the p-value is at most the rate of false alarms asked for.
+    - ``out_of_distribution``: whether the p-value is at most the rate of false alarms asked for;
+    - ``trust``: how much of the recalibration the row has, 1 but for rows that fade (:class:`nearcal.Fade`).
 
-    The last three ask for neighbourhoods: without them (global or no recalibration) they are NaN, NaN and False.
+    Isolation, p-value and flag ask for neighbourhoods: without them (global or no recalibration) they are NaN, NaN and
+    False.
     """
 
     def __str__(self) -> str:
         flagged = int(self["out_of_distribution"].sum())
         first = Table({name: column[:_SHOWN] for name, column in self.columns.items()})
         more = "\n..." if len(self) > _SHOWN else ""
-        return f"{first}{more}\n{flagged} of {len(self)} rows out of distribution"
+        faded = int((self["trust"] < 1).sum())
+        return f"{first}{more}\n{flagged} of {len(self)} rows out of distribution, {faded} faded"
 
 
 @savable
@@ -118,20 +121,27 @@ class OwnIsolation:
 
 
 def judge(
-    effective_size: FloatArray, radius: FloatArray, isolation: FloatArray, own: FloatArray, false_alarm: float
+    effective_size: FloatArray,
+    radius: FloatArray,
+    trust: FloatArray,
+    isolation: FloatArray,
+    own: FloatArray,
+    false_alarm: float,
 ) -> Reliability:
     """Compare the isolation of rows with that of calibration points, in increasing order; NaN where it is unknown."""
     known = ~np.isnan(isolation)
     less = np.where(known, np.searchsorted(own, isolation), np.nan)
     p_value = (1 + len(own) - less) / (1 + len(own))
     columns = {"effective_size": effective_size, "radius": radius, "isolation": less / max(len(own), 1)}
-    return Reliability({**columns, "p_value": p_value, "out_of_distribution": p_value <= false_alarm})
+    return Reliability({**columns, "p_value": p_value, "out_of_distribution": p_value <= false_alarm, "trust": trust})
 
 
-def unknown_reliability(effective_size: FloatArray, radius: FloatArray, false_alarm: float) -> Reliability:
+def unknown_reliability(
+    effective_size: FloatArray, radius: FloatArray, trust: FloatArray, false_alarm: float
+) -> Reliability:
     """Return the table of predictions that no neighbourhood stands behind."""
     check_false_alarm(false_alarm)
-    return judge(effective_size, radius, np.full(len(radius), np.nan), np.empty(0), false_alarm)
+    return judge(effective_size, radius, trust, np.full(len(radius), np.nan), np.empty(0), false_alarm)
 
 
 def check_false_alarm(false_alarm: Any) -> None:

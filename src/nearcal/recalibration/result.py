@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from nearcal._arrays import FloatArray, IntArray, as_generator, check_count
+from nearcal._arrays import FloatArray, IntArray, as_generator, as_response, check_count
 from nearcal._cached import cached_property
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal._table import Table
 from nearcal.distributions import Distribution, Seed, as_levels, interval_levels
 from nearcal.distributions.base import overflow_is_infinite
+from nearcal.recalibration.fade import FALSE_ALARM
 from nearcal.recalibration.neighborhoods import Neighborhoods, Rows
 from nearcal.recalibration.reliability import Reliability, check_false_alarm, judge, unknown_reliability
 from nearcal.recalibration.score_laws import ScoreLaw
@@ -38,6 +39,7 @@ class Summary:
     cdf: FloatArray
     effective_size: FloatArray
     radius: FloatArray
+    trust: FloatArray
     levels: FloatArray
 
     def to_table(self) -> Table:
@@ -49,7 +51,7 @@ class Summary:
         many = self.cdf.shape[1] > 1
         probabilities = {f"cdf_{place}" if many else "cdf": column for place, column in enumerate(self.cdf.T)}
         first = {name: getattr(self, name) for name in ("mean", "std", "lower", "upper")}
-        last = {name: getattr(self, name) for name in ("effective_size", "radius")}
+        last = {name: getattr(self, name) for name in ("effective_size", "radius", "trust")}
         return Table({**first, **quantiles, **probabilities, **last})
 
     def to_pandas(self) -> Any:
@@ -245,13 +247,47 @@ class Recalibrated(Distribution):
         return self._describe[1]
 
     @cached_property
-    def _describe(self) -> tuple[FloatArray, FloatArray]:
-        size, radius = np.broadcast_to(self.scores.effective_size(len(self)), len(self)), np.full(len(self), np.inf)
-        if isinstance(self.scores, LocalScores):
-            size, radius = self.scores.visit(self.base, lambda near, base, rows: describe(near))
-        for values in (size, radius):
+    def trust(self) -> FloatArray:
+        """How much of the recalibration each row has, between 0 and 1, shape (n,); the rest is its base distribution.
+
+        It is 1 where nothing fades, less for rows unlike the calibration set (:class:`nearcal.Fade`), and 0 where the
+        base distribution was left as it was.
+        """
+        return self._describe[2]
+
+    @property
+    def fades(self) -> bool:
+        """Whether rows unlike the calibration set keep their base distribution, in part or whole."""
+        return self.scores.fades
+
+    def faded(self, trust: Any, false_alarm: float = FALSE_ALARM) -> Self:
+        """Return the same distributions, of which each row keeps its base as far as it is not trusted.
+
+        Parameters
+        ----------
+        trust : array_like of shape (n,)
+            Between 0, the base distribution, and 1, the recalibrated one; see :class:`nearcal.Fade` for how they are
+            blended. Where a row is trusted less already, it stays so.
+        false_alarm : float
+            The share of rows that is expected below 1: far more of them are told by a warning.
+        """
+        check_false_alarm(false_alarm)
+        known = as_response(trust, len(self), "trust")
+        outside = ~((known >= 0) & (known <= 1))
+        if outside.any():
+            raise InvalidInputError(f"trust must lie between 0 and 1, got {float(known[outside][0])!r}")
+        return type(self)(self.base, self.scores.faded(known, false_alarm))
+
+    @cached_property
+    def _describe(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        n, scores = len(self), self.scores
+        size, radius = np.broadcast_to(scores.effective_size(n), n), np.full(n, np.inf)
+        trust = scores.trust_in(n).view()
+        if isinstance(scores, LocalScores):
+            size, radius, trust = scores.visit(self.base, lambda near, base, rows: describe(near))
+        for values in (size, radius, trust):
             values.flags.writeable = False
-        return size, radius
+        return size, radius, trust
 
     def reliability(self, false_alarm: float = 0.01) -> Reliability:
         """Tell how far each row can be trusted, by how near it is to calibration points.
@@ -269,8 +305,9 @@ class Recalibrated(Distribution):
         Returns
         -------
         Reliability
-            A table of ``effective_size``, ``radius``, ``isolation``, ``p_value`` and ``out_of_distribution``. For
-            global recalibration, which does not look where rows are, the last three are NaN, NaN and False.
+            A table of ``effective_size``, ``radius``, ``isolation``, ``p_value``, ``out_of_distribution`` and
+            ``trust``. For global recalibration, which does not look where rows are, the first three of the last four
+            are NaN, NaN and False.
 
         Notes
         -----
@@ -293,13 +330,13 @@ class Recalibrated(Distribution):
         check_false_alarm(false_alarm)
         scores = self.scores
         if not isinstance(scores, LocalScores):
-            return unknown_reliability(self.effective_size, self.radius, false_alarm)
+            return unknown_reliability(*self._describe, false_alarm)
 
         def isolation(near: Neighborhoods, base: Distribution, rows: Rows) -> Answers:
             return (scores.neighborhood.isolation(near, scores.index, scores.points[rows]),)
 
         own = scores.own_isolation.sorted(scores.neighborhood, scores.workers.silent())
-        return judge(self.effective_size, self.radius, scores.visit(self.base, isolation)[0], own, false_alarm)
+        return judge(*self._describe, scores.visit(self.base, isolation)[0], own, false_alarm)
 
     def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
         """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.
@@ -317,7 +354,8 @@ class Recalibrated(Distribution):
         Returns
         -------
         Summary
-            mean, std, lower, upper, quantiles, cdf, effective_size, radius, levels; ``to_pandas`` makes a table of it.
+            mean, std, lower, upper, quantiles, cdf, effective_size, radius, trust, levels; ``to_pandas`` makes a table
+            of it.
         """
         further = np.atleast_1d(as_levels(p))
         if further.ndim > 1:
@@ -335,13 +373,15 @@ class Recalibrated(Distribution):
 
         columns = max(len(levels), at.shape[1])
         if isinstance(self.scores, LocalScores):
-            mean, std, quantiles, cdf, size, radius = self.scores.gather_described(
+            mean, std, quantiles, cdf, *described = self.scores.gather_described(
                 self.base, _silent(of_rows), _silent(of_base), columns=columns
             )
         else:
             mean, std, quantiles, cdf = self.gather(of_rows, of_base, columns=columns, table=True, keep=False)
-            size, radius = self._describe
-        return Summary(mean, std, quantiles[:, 0], quantiles[:, 1], quantiles[:, 2:], cdf, size, radius, further)
+            described = [*self._describe]
+        size, radius, trust = described
+        lower, upper = quantiles[:, 0], quantiles[:, 1]
+        return Summary(mean, std, lower, upper, quantiles[:, 2:], cdf, size, radius, trust, further)
 
     # ---- Algorithm 1 ------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
@@ -17,6 +18,7 @@ from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import LearntCorrection, bend, correct
 from nearcal.recalibration.curve import Curve
+from nearcal.recalibration.fade import FALSE_ALARM, LearntFade, fade_curve, fade_equal_steps, fade_steps, warn_of_faded
 from nearcal.recalibration.neighborhoods import Neighborhood, Neighborhoods, Rows
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QuantileRule, ScoreLaw
@@ -28,6 +30,7 @@ Answers: TypeAlias = tuple[FloatArray, ...]
 Statistic: TypeAlias = Callable[[ScoreLaw, Distribution, Rows], Answers]
 OfBase: TypeAlias = Callable[[Distribution, Rows], Answers]
 
+_FADE = LearntFade(FALSE_ALARM, "base", np.inf, 1.0, None)  # of trust that was given
 _CHUNK = 2**16  # values of the response looked at together where rows share their scores
 
 
@@ -37,6 +40,7 @@ class ScoresOfRows(ABC):
     is_continuous: bool
     has_density: bool
     n_cal: int | None = None  # the (effective) number of calibration points behind all rows, if there are such
+    fades = False  # whether rows unlike the calibration set keep their base distribution, in part or whole
 
     @abstractmethod
     def take(self, rows: IntArray) -> "ScoresOfRows":
@@ -75,6 +79,14 @@ class ScoresOfRows(ABC):
         """Return the number of equally weighted scores that would tell as much, shape (rows,)."""
         return np.full(rows, np.nan)
 
+    def trust_in(self, rows: int) -> FloatArray:
+        """Return what share of the recalibration each row has, shape (rows,): 1 where nothing fades."""
+        return np.ones(rows)
+
+    @abstractmethod
+    def faded(self, trust: FloatArray, false_alarm: float) -> "ScoresOfRows":
+        """Return scores drawn to those of the base, N(0, 1), where the trust in a row, of shape (n,), is below 1."""
+
 
 class Untouched(ScoresOfRows):
     """Standard Normal scores in every row: predictions stay as they are, to the last bit."""
@@ -93,6 +105,10 @@ class Untouched(ScoresOfRows):
     def effective_size(self, rows: int) -> FloatArray:
         """Return zeros: nothing was learnt."""
         return np.zeros(rows)
+
+    def faded(self, trust: FloatArray, false_alarm: float) -> Self:
+        """Return the same: rows have their base distribution already."""
+        return self
 
 
 class OneLaw(ScoresOfRows):
@@ -124,6 +140,59 @@ class OneLaw(ScoresOfRows):
         """Return the number of calibration points, or their effective size where they have weights."""
         return np.full(rows, self.size)
 
+    def faded(self, trust: FloatArray, false_alarm: float) -> "FadedLaw":
+        """Return one law, drawn to that of the base row by row."""
+        return FadedLaw(self, trust, false_alarm)
+
+
+class FadedLaw(ScoresOfRows):
+    """One law for all rows alike, of which some rows have as much as they are trusted, and the rest of their base."""
+
+    n_cal: int
+    fades = True
+
+    def __init__(self, scores: OneLaw, trust: FloatArray, false_alarm: float) -> None:
+        self.scores, self.trust, self.false_alarm = scores, trust, false_alarm
+        self.n_cal, self.has_density, self.is_continuous = scores.n_cal, scores.has_density, scores.is_continuous
+        self._was_told = False
+
+    def take(self, rows: IntArray) -> "FadedLaw":
+        """Return the scores of the chosen rows."""
+        return FadedLaw(self.scores, self.trust[rows], self.false_alarm)
+
+    def gather(
+        self, base: Distribution, statistic: Statistic, of_base: OfBase, *, columns: int = 1, table: bool = False,
+        keep: bool = True,
+    ) -> Answers:  # fmt: skip
+        """Ask the law of all rows, and for rows that are trusted in part or not at all once more."""
+        if not self._was_told:
+            self._was_told = True
+            warn_of_faded(int((self.trust < 1).sum()), len(self.trust), self.false_alarm)
+
+        def ask(law: ScoreLaw, part: Distribution, rows: Rows) -> Answers:
+            return _answer(law, part, rows, statistic, of_base, self.trust[rows], _fade_law)
+
+        return self.scores.gather(base, ask, of_base, columns=columns, table=True, keep=keep)
+
+    def effective_size(self, rows: int) -> FloatArray:
+        """Return the number of calibration points; 0 where the base distribution was left as it was."""
+        return np.where(self.trust > 0, self.scores.effective_size(rows), 0.0)
+
+    def trust_in(self, rows: int) -> FloatArray:
+        """Return the trust."""
+        return self.trust
+
+    def faded(self, trust: FloatArray, false_alarm: float) -> "FadedLaw":
+        """Return the same with the lesser trust."""
+        return FadedLaw(self.scores, np.minimum(trust, self.trust), false_alarm)
+
+
+def _fade_law(law: ScoreLaw, trust: FloatArray, rows: IntArray) -> ScoreLaw:
+    if isinstance(law, EqualSteps):
+        return fade_equal_steps(law, trust)
+    assert isinstance(law, Curve)
+    return fade_curve(law.take(rows), trust, None)
+
 
 class CurveOfEachRow(ScoresOfRows):
     """A table of score quantiles a row, from a function of the position: a quantile network."""
@@ -137,6 +206,10 @@ class CurveOfEachRow(ScoresOfRows):
     def take(self, rows: IntArray) -> "CurveOfEachRow":
         """Return the scores of the chosen rows."""
         return CurveOfEachRow(self.curve.take(rows))
+
+    def faded(self, trust: FloatArray, false_alarm: float) -> "CurveOfEachRow":
+        """Return curves drawn to that of the base."""
+        return CurveOfEachRow(fade_curve(self.curve, trust, None))
 
     def gather(
         self, base: Distribution, statistic: Statistic, of_base: OfBase, *, columns: int = 1, table: bool = False,
@@ -182,6 +255,8 @@ class LocalScores(ScoresOfRows):
     workers : Workers
     own_isolation : OwnIsolation
         How isolated calibration points are among themselves, for the reliability of rows.
+    most_trust : ndarray of shape (m,), optional
+        The trust that is known of the rows beforehand, by the ranges of columns; none where nothing fades.
     """
 
     def __init__(
@@ -194,11 +269,15 @@ class LocalScores(ScoresOfRows):
         quantile_rule: QuantileRule,
         workers: Workers,
         own_isolation: OwnIsolation,
+        most_trust: FloatArray | None = None,
     ) -> None:
         self.index, self.points, self.neighborhood = index, points, neighborhood
         self.calibration, self.corrections, self.quantile_rule = calibration, corrections, quantile_rule
-        self.workers, self.own_isolation = workers, own_isolation
+        self.workers, self.own_isolation, self.most_trust = workers, own_isolation, most_trust
         self.n_cal = round(calibration.effective_size)
+        self.fade = next((one for one in corrections if isinstance(one, LearntFade)), None)
+        self.fades = self.fade is not None or most_trust is not None
+        self._was_told = False
         self._kept: dict[tuple[int, int], Neighborhoods] = {}
         self._spent = 0  # bytes of what is kept; threads that add at once may lose count of a chunk, no more
         self.has_density = self.is_curve = quantile_rule in CONTINUOUS_RULES
@@ -218,7 +297,15 @@ class LocalScores(ScoresOfRows):
         """Return the scores of the chosen rows."""
         return LocalScores(
             self.index, self.points[rows], self.neighborhood, self.calibration, self.corrections, self.quantile_rule,
-            self.workers, self.own_isolation,
+            self.workers, self.own_isolation, None if self.most_trust is None else self.most_trust[rows],
+        )  # fmt: skip
+
+    def faded(self, trust: FloatArray, false_alarm: float) -> "LocalScores":
+        """Return the same with the lesser trust."""
+        trust = trust if self.most_trust is None else np.minimum(trust, self.most_trust)
+        return LocalScores(
+            self.index, self.points, self.neighborhood, self.calibration, self.corrections, self.quantile_rule,
+            self.workers, self.own_isolation, trust,
         )  # fmt: skip
 
     # ---- neighbourhoods and laws ------------------------------------------------------------------------------------
@@ -230,9 +317,21 @@ class LocalScores(ScoresOfRows):
         """
         points = self.points[rows]
         near = self.neighborhood.find(self.index, points, rows, most)
-        if not self.corrections:
-            return near
-        return correct(near, points[: len(near.which)], self.calibration.z, self.corrections)
+        points = points[: len(near.which)]
+        if self.corrections:
+            near = correct(near, points, self.calibration.z, self.corrections)
+        return self._mark(near, points, rows) if self.fades else near
+
+    def _mark(self, near: Neighborhoods, points: FloatArray, rows: Rows) -> Neighborhoods:
+        """Note the trust in rows; those that a radius leaves to all points have no isolation to speak of."""
+        fade = self.fade or _FADE
+        trust = np.ones(len(near.which))
+        if self.fade is not None:
+            by_isolation = fade.trust(self.neighborhood, self.neighborhood.isolation(near, self.index, points))
+            trust = np.where(np.isinf(near.per_row(near.radius, np.nan)), 1.0, by_isolation)
+        if self.most_trust is not None:
+            trust = np.minimum(trust, self.most_trust[rows][: len(trust)])
+        return fade.mark(near, trust, rows)
 
     def law(self, near: Neighborhoods) -> ScoreLaw:
         """Return what the scores of a chunk of rows are distributed like: the quantile rule says."""
@@ -240,6 +339,21 @@ class LocalScores(ScoresOfRows):
         if not self.is_curve:
             return steps
         return bend(steps.curve(predictive=self.quantile_rule == "predictive"), self.corrections)
+
+    def _faded_law(self, law: ScoreLaw, trust: FloatArray, rows: IntArray) -> ScoreLaw:
+        """Return what the scores of some rows of a chunk are distributed like, of which each is trusted in part."""
+        if isinstance(law, Curve):
+            return fade_curve(law.take(rows), trust, self._all_rows)
+        assert isinstance(law, Steps)
+        part = Steps(law.neighborhoods.part(rows), self.calibration, conservative=law.conservative)
+        return fade_steps(part, trust, None if self._all_rows is None else self.calibration)
+
+    @cached_property
+    def _all_rows(self) -> Curve | None:
+        """The curve of all calibration scores, where rows fade to it."""
+        if self.fade is None or self.fade.to != "global":
+            return None
+        return EqualSteps(self.calibration).curve(predictive=self.quantile_rule == "predictive")
 
     @cached_property
     def order(self) -> IntArray | None:
@@ -267,7 +381,7 @@ class LocalScores(ScoresOfRows):
         )
 
     def gather_described(self, base: Distribution, statistic: Statistic, of_base: OfBase, *, columns: int) -> Answers:
-        """Compute a statistic, the effective size and the radius of every row in one pass, keeping nothing."""
+        """Compute a statistic and what describes every row in one pass, keeping nothing."""
         return self.visit(
             base,
             lambda near, part, rows: (*self._answer(near, part, rows, statistic, of_base), *describe(near)),
@@ -280,13 +394,8 @@ class LocalScores(ScoresOfRows):
         self, near: Neighborhoods, base: Distribution, rows: Rows, statistic: Statistic, of_base: OfBase
     ) -> Answers:
         """Return a statistic of a chunk of rows, of which those without a neighbourhood keep their base."""
-        answers = statistic(self.law(near), base, rows)
-        alone = np.flatnonzero(near.which < 0)
-        if len(alone):
-            numbers = rows.start + alone if isinstance(rows, slice) else rows[alone]
-            for answer, of_alone in zip(answers, of_base(base[alone], numbers), strict=True):
-                answer[alone] = of_alone
-        return answers
+        trust = describe(near)[2]
+        return _answer(self.law(near), base, rows, statistic, of_base, trust, self._faded_law, near.which < 0)
 
     def visit(
         self,
@@ -305,11 +414,14 @@ class LocalScores(ScoresOfRows):
         chunks = self.workers.chunks(n, max(self.pairs_per_row + more, columns, base._values_per_row))
         order = self.order if len(chunks) > 1 else None
         results: dict[int, Answers] = {}
+        faded: dict[int, int] = {}
 
         def task(chunk: slice) -> None:
             answers, start = [], chunk.start
+            faded[chunk.start] = 0
             while start < chunk.stop:
                 near = self._neighborhoods(slice(start, chunk.stop), order, keep=keep)
+                faded[chunk.start] += 0 if near.trust is None else int((near.trust < 1).sum())
                 parts = near.split(self.workers.pairs_per_chunk(), more) if table else [slice(0, len(near.which))]
                 for part in parts:
                     own = slice(start + part.start, start + part.stop)
@@ -319,6 +431,9 @@ class LocalScores(ScoresOfRows):
             results[chunk.start] = _join(answers)
 
         self.workers.run(task, chunks)
+        if not self._was_told:
+            self._was_told = True
+            warn_of_faded(sum(faded.values()), n, FALSE_ALARM if self.fade is None else self.fade.false_alarm)
         if len(chunks) == 1:
             return results[0]
         joined = _join([results.pop(chunk.start) for chunk in chunks])
@@ -336,9 +451,39 @@ class LocalScores(ScoresOfRows):
         return near
 
 
+def _answer(
+    law: ScoreLaw,
+    base: Distribution,
+    rows: Rows,
+    statistic: Statistic,
+    of_base: OfBase,
+    trust: FloatArray,
+    fade: Callable[[ScoreLaw, FloatArray, IntArray], ScoreLaw],
+    left_alone: NDArray[np.bool_] | None = None,
+) -> Answers:
+    """Return a statistic of a chunk of rows, of which some are trusted in part, and some keep their base.
+
+    The others are asked as if these were not there: no bit of theirs depends on them.
+    """
+    answers = statistic(law, base, rows)
+    left_alone = trust == 0 if left_alone is None else left_alone
+    for chosen in (np.flatnonzero((trust < 1) & ~left_alone), np.flatnonzero(left_alone)):
+        if len(chosen) == 0:
+            continue
+        numbers = rows.start + chosen if isinstance(rows, slice) else rows[chosen]
+        if left_alone[chosen[0]]:
+            own = of_base(base[chosen], numbers)
+        else:
+            own = statistic(fade(law, trust[chosen], chosen), base[chosen], numbers)
+        for answer, of_chosen in zip(answers, own, strict=True):
+            answer[chosen] = of_chosen
+    return answers
+
+
 def describe(near: Neighborhoods) -> Answers:
-    """Return the effective size and the radius of every row."""
-    return near.per_row(near.effective_size, 0.0), near.per_row(near.radius, np.nan)
+    """Return the effective size, the radius and the trust of every row."""
+    trust = np.where(near.which < 0, 0.0, 1.0) if near.trust is None else near.trust
+    return near.per_row(near.effective_size, 0.0), near.per_row(near.radius, np.nan), trust
 
 
 def _join(parts: list[Answers]) -> Answers:

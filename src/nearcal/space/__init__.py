@@ -3,6 +3,7 @@
 from nearcal.space.calibration_space import CalibrationSpace, SpeakersIndex, View
 from nearcal.space.folds import Folds, as_folds, in_order
 from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
+from nearcal.space.ranges import Ranges, upper_limit
 from nearcal.space.row_relations import as_units, kept_relations
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
@@ -33,6 +34,7 @@ __all__ = [
     "Metric",
     "NeighborIndex",
     "Neighbors",
+    "Ranges",
     "Scaling",
     "ScalingName",
     "Search",
@@ -53,4 +55,5 @@ __all__ = [
     "principal_axes",
     "settle",
     "shift_weights",
+    "upper_limit",
 ]

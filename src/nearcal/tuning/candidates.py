@@ -9,6 +9,7 @@ import numpy as np
 from nearcal._saved import count, flag, one_of, optional, savable, text
 from nearcal.recalibration import (
     SMOOTHINGS,
+    Fade,
     LocalLinear,
     LocalRecalibrator,
     Polish,
@@ -66,7 +67,9 @@ class Candidate:
         """The corrections of neighbours' scores."""
         return (LocalLinear(),) * self.linear + (Shrinkage(),) * self.shrinkage
 
-    def local_recalibrator(self, quantile_rule: QuantileRule, polish: bool, workers: Workers) -> LocalRecalibrator:
+    def local_recalibrator(
+        self, quantile_rule: QuantileRule, polish: bool, fade: Fade | None, workers: Workers
+    ) -> LocalRecalibrator:
         """Return the recalibrator of a local candidate, not fitted."""
         assert self.smoothing is not None
         assert self.scaling is not None
@@ -75,7 +78,7 @@ class Candidate:
             smoothing=self.smoothing,
             scaling=self.scaling if self.components is None else Scaling(self.scaling, self.components),
             quantile_rule=quantile_rule,
-            corrections=self.corrections + (Polish(),) * polish,
+            corrections=self.corrections + (Polish(),) * polish + (() if fade is None else (fade,)),
             workers=None if workers == Workers() else workers,
         )
 

@@ -15,6 +15,7 @@ from nearcal.recalibration import (
     CONTINUOUS_RULES,
     QUANTILE_RULES,
     SMOOTHINGS,
+    Fade,
     GlobalRecalibrator,
     IdentityRecalibrator,
     LocalRecalibrator,
@@ -50,6 +51,7 @@ class Menu:
     linear: list[bool]
     shrinkage: list[bool]
     polish: bool
+    fade: Fade | None
     quantile_rule: QuantileRule
 
     @classmethod
@@ -92,7 +94,7 @@ class Menu:
             raise InvalidParameterError(
                 f"polish=True needs a continuous quantile_rule, one of {CONTINUOUS_RULES}, got {rule!r}"
             )
-        return cls(**lists, polish=polish, quantile_rule=rule)
+        return cls(**lists, polish=polish, fade=_as_fade(options["fade"]), quantile_rule=rule)
 
     def searches(self, positions: Mapping[str, FloatArray]) -> list[tuple[str, Scaling]]:
         """Return the spaces to look for neighbours in, by name and scaling."""
@@ -127,6 +129,7 @@ def tune(
     linear: Auto | bool | Sequence[bool] = "auto",
     shrinkage: Auto | bool | Sequence[bool] = "auto",
     polish: Auto | bool = "auto",
+    fade: Auto | bool | float = "auto",
     quantile_rule: Auto | QuantileRule = "auto",
     rule: Rule = "two-standard-errors",
     groups: Any = None,
@@ -164,6 +167,10 @@ def tune(
         Whether there is a :class:`Shrinkage`; "auto" tries both, for the two best local candidates.
     polish : "auto" or bool
         Whether a local choice is followed by :class:`Polish`; "auto" does so where the quantile rule allows it.
+    fade : "auto", bool or float
+        Whether rows unlike the calibration set keep their base distribution, by degrees, after a local choice
+        (:class:`Fade`); a number is its ``false_alarm``, and "auto" is True. A global choice does not look where rows
+        are: there nothing fades, but in :func:`nearcal.calibrate`, which looks at the inputs as well.
     quantile_rule : "auto" or {"step", "interpolated", "predictive", "conservative"}
         How quantiles are read from what is chosen; "auto" is "predictive": the choice is often of few neighbours, whose
         outermost values are no quantiles to trust.
@@ -258,7 +265,7 @@ def tune(
     most = len(y) - 1 if folds is None else folds.most_speakers
     menu = Menu.of(
         most, k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
-        polish=polish, quantile_rule=quantile_rule,
+        polish=polish, fade=fade, quantile_rule=quantile_rule,
     )  # fmt: skip
     calibration = CalibrationScores(z, weights, common_weight(sample_weight))
     places = {
@@ -288,6 +295,7 @@ def tune(
         candidates[place],
         explain(candidates, comparison, place, within, "" if folds is None else folds.words),
         recalibrator,
+        menu.fade,
     )
 
 
@@ -310,7 +318,7 @@ def _fit(
     if chosen.kind == "global":
         return GlobalRecalibrator(quantile_rule=menu.quantile_rule).fit_scores(calibration)
     assert chosen.k is not None
-    recalibrator = chosen.local_recalibrator(menu.quantile_rule, menu.polish, workers)
+    recalibrator = chosen.local_recalibrator(menu.quantile_rule, menu.polish, menu.fade, workers)
     return recalibrator.fit_space(calibration, places[chosen.place].for_neighbors(chosen.k))
 
 
@@ -328,6 +336,17 @@ def _several(value: Any, name: str) -> list[Any]:
     if not values:
         raise InvalidParameterError(f"{name} must hold at least one option, got none")
     return list(dict.fromkeys(values))
+
+
+def _as_fade(fade: Any) -> Fade | None:
+    """Return how rows fade, given whether they do, or the rate of false alarms."""
+    if _is_auto(fade) or isinstance(fade, bool):
+        return None if fade is False else Fade()
+    if not isinstance(fade, int | float):
+        raise InvalidParameterError(f'fade must be True, False, "auto" or a rate of false alarms, got {fade!r}')
+    chosen = Fade(float(fade))
+    chosen.check()
+    return chosen
 
 
 def _is_auto(value: Any) -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from nearcal._saved import having, instance, savable, text
+from nearcal._saved import having, instance, optional, savable, text
 from nearcal._table import Table, format_number
-from nearcal.recalibration import GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
+from nearcal.recalibration import Fade, GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import Comparison
 
@@ -29,7 +29,13 @@ _KINDS: dict[str, Callable[[Candidate], bool]] = {
 }
 
 
-@savable(table=instance(Table), chosen=instance(Candidate), reason=text, recalibrator=having("recalibrate", "n_cal_"))
+@savable(
+    table=instance(Table),
+    chosen=instance(Candidate),
+    reason=text,
+    recalibrator=having("recalibrate", "n_cal_"),
+    fade=optional(instance(Fade)),
+)
 @dataclass(frozen=True, repr=False)
 class Tuning:
     """What :func:`nearcal.tune` returns; print it to see the best candidates and the choice.
@@ -46,12 +52,15 @@ class Tuning:
         Why, in a sentence.
     recalibrator : LocalRecalibrator, GlobalRecalibrator or IdentityRecalibrator
         The recalibrator of the choice, fitted; its ``recalibrate`` takes positions in the space ``chosen.space``.
+    fade : Fade or None
+        How rows unlike the calibration set were asked to fade.
     """
 
     table: Table
     chosen: Candidate
     reason: str
     recalibrator: IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator
+    fade: Fade | None = None
 
     @property
     def evidence(self) -> Table:

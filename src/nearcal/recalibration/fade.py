@@ -1,0 +1,270 @@
+"""Fading: rows unlike the calibration set keep their base distribution, by degrees.
+
+What neighbours say of a row is worth something as long as the row could have been one of them. A row that is farther
+from calibration points than these are from each other, or beyond the range of all of them in a column, is answered by
+points that know nothing of it: there the local law of scores is drawn to another that needs no neighbours.
+"""
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from scipy.special import ndtri
+
+from nearcal._arrays import FloatArray, check_choice
+from nearcal._errors import OutOfDistributionWarning, ThinNeighborhoodError, warn_user
+from nearcal._saved import instance, number, one_of, optional, savable
+from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.corrections import Correction, LearntCorrection
+from nearcal.recalibration.curve import Curve
+from nearcal.recalibration.neighborhoods import NO_NEIGHBORHOOD, KNearest, Neighborhood, Neighborhoods, Rows
+from nearcal.recalibration.reliability import OwnIsolation, check_false_alarm
+from nearcal.recalibration.steps import EqualSteps, Steps
+from nearcal.space import Ranges, View, upper_limit
+
+if TYPE_CHECKING:
+    from nearcal.recalibration.leave_one_out import LeaveOneOut
+
+FadeTo = Literal["base", "global", "raise"]
+FADES_TO: tuple[FadeTo, ...] = get_args(FadeTo)
+FALSE_ALARM = 0.01
+
+_LEAST_GAP, _LARGEST_GAP = np.log(1.1), np.log(2.0)  # of log distances, between full trust and none
+_OF_RANGES = 5  # times the rate of isolation: fading is slow there, and few points with many columns leave no room
+_FAR_ABOVE, _LEAST_ROWS = 4, 10  # times what is expected, and faded rows, from which there is a warning
+
+
+@savable(false_alarm=number(0.0), to=one_of(*FADES_TO))
+@dataclass(frozen=True)
+class Fade(Correction):
+    """Let rows unlike the calibration set keep their base distribution, by degrees. It comes last.
+
+    Every row has a trust t between 0 and 1: the quantile function of its scores becomes t q(s) + (1 - t) s at normal
+    score s, so that t = 1 leaves its result as it is and t = 0 leaves its base distribution as it is, both to the last
+    bit. t is the lesser of two:
+
+    - **Isolation.** Let u be the distance from the row to its k-th neighbour, u* what such distances of calibration
+      points among the others exceed with probability ``false_alarm``, and m their median. t is 1 up to u*, and falls
+      linearly in log u to 0 at u* · u* / m, at least 1.1 and at most 2 times u*: rows may be as much farther than the
+      farthest as those are farther than most. Within a radius, the number of neighbours takes the place of 1 / u.
+    - **Ranges.** Let e be how far the row lies beyond the range of calibration points in a column of the space as it
+      was given, in units of the outermost tenth of that range (max - q₀.₉, or q₀.₁ - min), the largest over columns;
+      and e* what calibration points exceed among the others with probability 5 ``false_alarm``. t is 1 up to e*, and
+      falls linearly to 0 at e* + 1. Distances do not see a row that leaves the range in one column of many, or in one
+      that scaling has shrunk; and there the model extrapolates, and so would its recalibration. (With the cosine
+      metric, to which lengths mean nothing, ranges are not looked at.)
+
+    Of n calibration points, what is exceeded with probability p is the ⌈(1 - p)(n + 1)⌉-th smallest value, or the
+    largest where n is too small for that. Under the rules "step" and "conservative", where scores are a weighted
+    sample, the score of a neighbour becomes t z_i + (1 - t) Φ⁻¹(c_i), with c_i the weight below it and half of its own.
+    Rows that ``Radius(thin="global")`` leaves to all points stay there.
+
+    ``Recalibrated.trust`` tells t. A result of which ten rows or more have faded, and more than four times as many as
+    of rows like the calibration set, warns when it is first computed: :class:`nearcal.OutOfDistributionWarning`.
+
+    Parameters
+    ----------
+    false_alarm : float
+        The share of rows from the distribution of the calibration set that may begin to fade for their isolation; five
+        times as many may for leaving a range. The measurement behind both is the study ``drift``.
+    to : {"base", "global", "raise"}
+        Where rows fade to: their base distribution; the law of all calibration scores, read by the same rule, in place
+        of s; or as "base", and a row without any trust left is a :class:`nearcal.ThinNeighborhoodError`.
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(0, 7, size=2000)
+    >>> y = rng.normal(0.0, 1 + x)
+    >>> rc = nc.LocalRecalibrator(k=100, corrections=(nc.Fade(),)).fit(nc.Normal(np.zeros(2000), 3.0), y, x)
+    >>> out = rc.recalibrate(nc.Normal(np.zeros(3), 3.0), [3.5, 7.1, 9.0])
+    >>> out.trust.round(2)
+    array([1.  , 0.47, 0.  ])
+    >>> out.std().round(1)
+    array([4.6, 5.1, 3. ])
+    """
+
+    false_alarm: float = FALSE_ALARM
+    to: FadeTo = "base"
+
+    comes_last = True
+
+    def check(self) -> None:
+        """Validate the parameters."""
+        check_false_alarm(self.false_alarm)
+        check_choice(self.to, FADES_TO, "to")
+
+    def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntFade":
+        """Learn how isolated calibration points are among themselves; at most 10,000 of them stand for all."""
+        own = OwnIsolation.of(view.index, view.points).sorted(left_out.neighborhood, left_out.workers)
+        start, gap = _limits(_on_log_scale(left_out.neighborhood, own), self.false_alarm)
+        return LearntFade(self.false_alarm, self.to, start, gap, None)
+
+
+def _on_log_scale(neighborhood: Neighborhood, isolation: FloatArray) -> FloatArray:
+    """Return the logarithm of distances, or minus that of numbers of neighbours."""
+    with np.errstate(divide="ignore"):
+        return np.log(isolation) if isinstance(neighborhood, KNearest) else -np.log(-isolation)
+
+
+def _limits(own: FloatArray, false_alarm: float) -> tuple[float, float]:
+    """Return up to where a row is trusted, and over what it loses all trust."""
+    start = upper_limit(own, false_alarm)
+    middle = float(np.partition(own, (len(own) - 1) // 2)[(len(own) - 1) // 2]) if len(own) else start
+    gap = start - middle if np.isfinite(start) and np.isfinite(middle) else _LARGEST_GAP
+    return start, float(np.clip(gap, _LEAST_GAP, _LARGEST_GAP))
+
+
+@savable(
+    false_alarm=number(0.0),
+    to=one_of(*FADES_TO),
+    start=number(finite=False),
+    gap=number(5e-324),
+    ranges=optional(instance(Ranges)),
+)
+@dataclass(frozen=True)
+class LearntFade(LearntCorrection):
+    """Up to what isolation a row is trusted, over what it loses its trust, and the ranges of columns.
+
+    ``start`` and ``gap`` are on the scale of log distances, or of minus the logarithm of numbers of neighbours.
+    """
+
+    false_alarm: float
+    to: FadeTo
+    start: float
+    gap: float
+    ranges: Ranges | None
+
+    def looking_at(self, space: FloatArray) -> "LearntFade":
+        """Return the same with the ranges of the calibration positions, of shape (n, d), as they were given."""
+        return replace(self, ranges=ranges_of(space, self.false_alarm))
+
+    def trust(self, neighborhood: Neighborhood, isolation: FloatArray) -> FloatArray:
+        """Return the trust in rows by their isolation."""
+        beyond = _on_log_scale(neighborhood, isolation)
+        with np.errstate(invalid="ignore"):
+            return np.where(beyond > self.start, np.clip(1 - (beyond - self.start) / self.gap, 0.0, 1.0), 1.0)
+
+    def mark(self, near: Neighborhoods, trust: FloatArray, rows: Rows) -> Neighborhoods:
+        """Return neighbourhoods with the trust in their rows; those without any keep their base, or are refused."""
+        trust = np.where(near.which < 0, 0.0, trust)
+        lost = trust == 0
+        if self.to == "raise" and (lost & (near.which >= 0)).any():
+            first = int(np.argmax(lost & (near.which >= 0)))
+            number_ = rows.start + first if isinstance(rows, slice) else rows[first]
+            raise ThinNeighborhoodError(
+                f"every row must be like the calibration set, got row {number_}, and {int(lost.sum())} rows of "
+                f"{len(lost)} looked at, that lie far from all calibration points or beyond the range of their "
+                'columns; drop those rows, or choose Fade(to="base") or Fade(to="global")'
+            )
+        which = near.which if self.to == "global" else np.where(lost, NO_NEIGHBORHOOD, near.which)
+        return replace(near, which=which, trust=trust)
+
+
+def ranges_of(space: FloatArray, false_alarm: float) -> Ranges:
+    """Return the ranges of calibration positions, for rows to fade beyond them."""
+    return Ranges.of(space, min(_OF_RANGES * false_alarm, 1.0))
+
+
+# ---- laws of scores, drawn to another -------------------------------------------------------------------------------
+
+
+def fade_curve(curve: Curve, trust: FloatArray, towards: Curve | None) -> Curve:
+    """Return t q + (1 - t) g at the knots of each row's curve q, with g the curve of all rows, or the identity."""
+    line, t = curve.line, trust[:, np.newaxis]
+    shape = len(t), line.values.shape[1]
+    scores = np.broadcast_to(line.scores, shape)
+    faded = copy(line)
+    faded.scores = scores
+    ends = (scores, 1.0, 1.0) if towards is None else _at(towards, scores)  # of N(0, 1)
+    faded.values = t * np.broadcast_to(line.values, shape) + (1 - t) * ends[0]
+    faded.slope_below = t * line.slope_below + (1 - t) * ends[1]
+    faded.slope_above = t * line.slope_above + (1 - t) * ends[2]
+    center = (scores[:, :1] + scores[:, -1:]) / 2
+    faded.middle = t * line.middle + (1 - t) * (center if towards is None else towards.before(center))
+    return Curve(faded)
+
+
+def _at(curve: Curve, scores: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return curve.before(scores), curve.line.slope_below, curve.line.slope_above
+
+
+def fade_steps(steps: Steps, trust: FloatArray, towards: CalibrationScores | None) -> Steps:
+    """Return weighted scores t z + (1 - t) g(c), with g the quantiles of all scores at level c, or Φ⁻¹(c)."""
+    near = _one_each(steps.neighborhoods)
+    scores = steps.calibration.z[near.indices] if near.scores is None else near.scores
+    moved = _move(near.padded(scores, 0.0), near.padded(near.weights, 0.0), trust, towards)
+    inside = np.arange(moved.shape[1]) < np.diff(near.indptr)[:, np.newaxis]
+    return Steps(replace(near, scores=moved[inside]), steps.calibration, conservative=steps.conservative)
+
+
+def fade_equal_steps(law: EqualSteps, trust: FloatArray) -> Steps:
+    """Return the same of scores that all rows share, equally weighted."""
+    rows, n = len(trust), law.size
+    near = Neighborhoods(
+        np.arange(rows + 1, dtype=np.int64) * n,
+        np.tile(np.arange(n, dtype=np.int32), rows),
+        np.full(rows * n, np.nan),
+        np.full(rows * n, 1 / n),
+        np.full(rows, np.inf),
+        np.full(rows, float(n)),
+        np.full(rows, 1 / n),
+        np.arange(rows),
+    )
+    return fade_steps(Steps(near, law.calibration, conservative=law.conservative), trust, None)
+
+
+def _one_each(near: Neighborhoods) -> Neighborhoods:
+    """Return neighbourhoods of which every row has its own, also of those that several shared."""
+    lengths = np.diff(near.indptr)[near.which]
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    entries = np.arange(indptr[-1]) + np.repeat(near.indptr[near.which] - indptr[:-1], lengths)
+    return replace(
+        near,
+        indptr=indptr,
+        indices=near.indices[entries],
+        distances=near.distances[entries],
+        weights=near.weights[entries],
+        radius=near.radius[near.which],
+        effective_size=near.effective_size[near.which],
+        self_weight=near.self_weight[near.which],
+        which=np.arange(len(lengths)),
+        scores=None if near.scores is None else near.scores[entries],
+    )
+
+
+def _move(scores: FloatArray, weights: FloatArray, trust: FloatArray, towards: CalibrationScores | None) -> FloatArray:
+    """Return scores drawn to those of their place in the row; a score without a weight has none, and stays."""
+    order = np.argsort(np.where(weights > 0, scores, np.inf), axis=1, kind="stable")
+    ordered = np.take_along_axis(weights, order, axis=1)
+    below = np.cumsum(ordered, axis=1) - ordered / 2
+    above = np.cumsum(ordered[:, ::-1], axis=1)[:, ::-1] - ordered / 2
+    counts = ordered > 0
+    below, above = np.where(counts, below, 0.5), np.where(counts, above, 0.5)
+    if towards is None:
+        place = np.where(below < above, ndtri(below), -ndtri(above))
+    else:
+        n = len(towards)
+        place = towards.sorted_z[np.clip(np.ceil(n * below).astype(np.intp) - 1, 0, n - 1)]
+    t, moved = trust[:, np.newaxis], np.empty_like(scores)
+    own = np.take_along_axis(scores, order, axis=1)
+    np.put_along_axis(moved, order, np.where(counts, t * own + (1 - t) * place, own), axis=1)
+    return moved
+
+
+# ---- what the user is told ------------------------------------------------------------------------------------------
+
+
+def warn_of_faded(faded: int, rows: int, false_alarm: float) -> None:
+    """Warn where far more rows have faded than rows like the calibration set would."""
+    expected = (1 + _OF_RANGES) * false_alarm
+    if faded >= _LEAST_ROWS and faded > _FAR_ABOVE * expected * rows:
+        warn_user(
+            f"{faded} of {rows} new rows ({faded / rows:.0%}) are unlike the calibration set, far from its points or "
+            "beyond the range of its columns, and keep their base distribution in part or whole; of rows like it "
+            f"{expected:.0%} would. Look at the column trust of reliability(); recalibrate with recent rows of that "
+            "kind, or leave a column that only grows, such as a date, out of the space",
+            OutOfDistributionWarning,
+        )

@@ -1,0 +1,102 @@
+"""Ranges of columns: how far beyond anything that calibration points show a row lies, column by column.
+
+Distances to neighbours see a row that is far from all points; they do not see one that has left their range in a single
+column among many, or in a column that a scaling has shrunk. There a model extrapolates, and its errors with it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray
+from nearcal._saved import float_array, number, savable
+
+_TAIL = 0.1  # share of the points at either end of a column whose spread is the unit of what lies beyond
+
+
+def upper_limit(values: FloatArray, false_alarm: float) -> float:
+    """Return what one more value exceeds with probability ``false_alarm`` at most, the greatest if there are too few.
+
+    That is the ⌈(1 - false_alarm)(n + 1)⌉-th smallest of n values; infinity if there are none.
+    """
+    n = len(values)
+    if n == 0:
+        return np.inf
+    rank = int(np.ceil((1 - false_alarm) * (n + 1)))
+    return float(np.partition(values, min(rank, n) - 1)[min(rank, n) - 1])
+
+
+@savable(
+    low=float_array(1), high=float_array(1), tail_below=float_array(1), tail_above=float_array(1),
+    limit=number(0.0, finite=False),
+)  # fmt: skip
+@dataclass(frozen=True)
+class Ranges:
+    """The ranges of columns among calibration points, and how far one more point may be expected to leave them.
+
+    The excess of a row is the largest over columns of the distance that it lies beyond the range of the calibration
+    points, in units of the outermost tenth of that range: of max - q₀.₉ above, and of q₀.₁ - min below. What points
+    show among themselves is the excess of each over the range of the others.
+
+    Attributes
+    ----------
+    low, high, tail_below, tail_above : ndarray of shape (d,)
+        Ends of the range of every column, and the length of its outermost tenths.
+    limit : float
+        The excess that a point from the same distribution has with probability ``false_alarm`` at most.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    tail_below: FloatArray
+    tail_above: FloatArray
+    limit: float
+
+    @classmethod
+    def of(cls, space: FloatArray, false_alarm: float) -> "Ranges":
+        """Learn from calibration positions of shape (n, d)."""
+        ordered = np.sort(space, axis=0)
+        low, high = ordered[0].copy(), ordered[-1].copy()
+        tail_below, tail_above = _tails(ordered)
+        return cls(low, high, tail_below, tail_above, upper_limit(_own_excess(space, ordered), false_alarm))
+
+    def excess(self, space: FloatArray) -> FloatArray:
+        """Return how far each row of an (m, d) space lies beyond the ranges; 0 within."""
+        above, below = _in_units(space - self.high, self.tail_above), _in_units(self.low - space, self.tail_below)
+        return np.maximum(above, below).max(axis=1, initial=0.0)
+
+    def trust(self, space: FloatArray) -> FloatArray:
+        """Return 1 for rows within the limit, falling to 0 over one more unit of the excess, shape (m,)."""
+        if np.isinf(self.limit):  # so few points that none of them tells what to expect
+            return np.ones(len(space))
+        return np.clip(1 + self.limit - self.excess(space), 0.0, 1.0)
+
+    def outside(self, space: FloatArray) -> NDArray[np.bool_]:
+        """Tell in which columns each row lies beyond the range, shape (m, d)."""
+        return (space > self.high) | (space < self.low)
+
+
+def _tails(ordered: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the lengths of the outermost tenths of sorted columns, below and above."""
+    inner = np.quantile(ordered, [_TAIL, 1 - _TAIL], axis=0)
+    return inner[0] - ordered[0], ordered[-1] - inner[1]
+
+
+def _in_units(beyond: FloatArray, tail: FloatArray) -> FloatArray:
+    """Return distances beyond an end in units of a tail, 0 inside; of a tail without length any is infinitely far."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(beyond > 0, beyond / tail, 0.0)
+
+
+def _own_excess(space: FloatArray, ordered: FloatArray) -> FloatArray:
+    """Return the excess of every point over the ranges of the others: only the outermost of a column have any."""
+    n = len(space)
+    if n < 2:
+        return np.empty(0)
+    excess = np.zeros(n)
+    below = _in_units(ordered[1] - ordered[0], _tails(ordered[1:])[0])
+    above = _in_units(ordered[-1] - ordered[-2], _tails(ordered[:-1])[1])
+    np.maximum.at(excess, space.argmin(axis=0), below)
+    np.maximum.at(excess, space.argmax(axis=0), above)
+    return excess
