@@ -1,18 +1,20 @@
 """A model together with what was learnt from its errors, and the latter alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal._errors import InvalidInputError
+from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import anything, having, instance, mapping_of, optional, savable, text, tuple_of
 from nearcal.distributions import Distribution
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
+from nearcal.models.adapters.targets import refuse_several_responses
 from nearcal.models.fingerprint import Fingerprint
 from nearcal.recalibration import Recalibrated, Reliability
+from nearcal.recalibration.base import is_empty
 from nearcal.tuning import Tuning
 
 _JOINT = " + "
@@ -113,6 +115,70 @@ class CalibratedModel:
             model alone) nothing is known of the inputs: NaN, and no flags.
         """
         return self.predict(X).reliability(false_alarm)
+
+    # ---- a calibration set that changes ------------------------------------------------------------------------------
+
+    def update(self, X: Any, y: Any) -> Self:
+        """Append points to the calibration set: what was predicted, and what happened.
+
+        The model stays as it is, and what was chosen and learnt from the calibration set as a whole: settings, scaling,
+        corrections, and the spread of a point prediction. See :meth:`nearcal.LocalRecalibrator.update`; how the
+        recalibrator was tuned (``tuning``) is not looked at again. Predictions made before stay as they were.
+
+        Parameters
+        ----------
+        X : array_like
+            Inputs, as the model takes them; the model must not have been trained on them.
+        y : array_like of shape (n,) or (n, 1)
+            What was observed. No rows are no error, and change nothing.
+
+        Returns
+        -------
+        self
+            Its ``recalibrator`` has changed; if it fails, nothing has.
+
+        Examples
+        --------
+        >>> import numpy as np, nearcal as nc
+        >>> rng = np.random.default_rng(1)
+        >>> X, spread = rng.uniform(size=(2000, 1)), np.repeat([1.0, 3.0], 1000)
+        >>> y = rng.normal(X[:, 0], spread)
+        >>> line = nc.calibrate(lambda X: X[:, 0], X[:1000], y[:1000], recalibrator=nc.LocalRecalibrator(k=200))
+        >>> line.update(X[1000:], y[1000:]).forget(keep_last=500).predict(X[:1]).std().round()
+        array([3.])
+        """
+        refuse_several_responses(y, "y")
+        update = self._changing("update")
+        if is_empty(y):
+            return self
+        dist, space = run_layer(self.model, align(X, self.columns), self.layer)
+        update(dist, y, space)
+        return self
+
+    def forget(self, rows: Any = None, *, keep_last: int | None = None) -> Self:
+        """Take points out of the calibration set: some by their place in it, or all but the last.
+
+        Parameters
+        ----------
+        rows, keep_last
+            As in :meth:`nearcal.LocalRecalibrator.forget`.
+        """
+        self._changing("forget")(rows, keep_last=keep_last)
+        return self
+
+    def relearn(self) -> Self:
+        """Learn scaling and corrections again, with the settings that were chosen; to choose anew, calibrate anew."""
+        self._changing("relearn")()
+        return self
+
+    def _changing(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.recalibrator, name, None)
+        if method is None:
+            raise InvalidParameterError(
+                f"recalibrator must have the method {name}, got {type(self.recalibrator).__name__}; calibrate anew on "
+                "the rows that it should know"
+            )
+        return method
 
     @property
     def recalibration(self) -> "Recalibration":

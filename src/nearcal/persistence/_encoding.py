@@ -26,6 +26,7 @@ class Encoder:
         self.objects: list[dict[str, Any]] = []
         self.arrays: dict[str, NDArray[Any]] = {}
         self._places: dict[int, int] = {}  # of objects, by id
+        self._alive: list[Any] = []  # the objects, some of which are made to be saved: an id must not come twice
 
     def encode(self, value: Any, name: str) -> Any:
         """Return what stands for a value; ``name`` tells where it was found."""
@@ -54,6 +55,7 @@ class Encoder:
         if id(value) not in self._places:
             holds = self._encode_items(to_saved(value), name)
             self._places[id(value)] = len(self.objects)
+            self._alive.append(value)
             self.objects.append({"class": type(value).__name__, "holds": holds})
         return self._places[id(value)]
 

@@ -81,6 +81,8 @@ class GPBetaRecalibrator(Recalibrator):
 
     _not_saved: ClassVar[str] = "its model belongs to netcal and could only be pickled; fit it again, with the same rng"
 
+    _not_updated = "its Gaussian process was trained on the calibration set as a whole"
+
     def __init__(
         self, *, n_inducing_points: int = 12, n_random_samples: int = 128, epochs: int = 200, rng: Seed = None
     ) -> None:

@@ -1,13 +1,16 @@
 """Nearest-neighbour regression: the responses of the neighbours, without a model."""
 
+import copy
 from typing import Any, Self
 
 import numpy as np
 
-from nearcal._arrays import as_response, as_space
+from nearcal._arrays import FloatArray, as_response, as_space
 from nearcal._errors import InvalidParameterError
 from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
+from nearcal.recalibration.base import is_empty
+from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.local import LEARNT, LocalRecalibrator
 from nearcal.recalibration.neighborhoods import Radius
 from nearcal.recalibration.result import Recalibrated
@@ -59,13 +62,34 @@ class KNNRegressor(LocalRecalibrator):
         self._check_options()
         space = as_space(space_cal, "space_cal")
         y = as_response(y_cal, len(space), "y_cal")
-        # A unit of the size of the spread, for the density and the tails of rows whose neighbours all agree; a power of
-        # two, since dividing and multiplying by it rounds nothing.
-        spread = np.ptp(y) / 4
-        unit = float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
+        unit = _unit_of(y)
         super().fit(_identity(len(y), unit), y, space)
         self.unit_ = unit
         return self
+
+    def update(self, dist_cal: Distribution | None, y_cal: Any, space_cal: Any = None) -> Self:
+        """Append points to the calibration set, as in :meth:`LocalRecalibrator.update`; ``dist_cal`` is ignored.
+
+        The unit of responses, which tails and densities of neighbours that all agree are drawn in, is that of a fit on
+        all points, unless there are corrections, which have learnt in the old one.
+        """
+        self._require_fitted()
+        if is_empty(y_cal):
+            return self
+        space = as_space(space_cal, "space_cal")
+        y = as_response(y_cal, len(space), "y_cal")
+        return super().update(_identity(len(y), self.unit_), y, space)
+
+    def relearn(self) -> Self:
+        """Learn again all that was learnt from the calibration set, as :meth:`LocalRecalibrator.relearn` does."""
+        self._require_fitted()
+        return self.fit(None, self.calibration_.z * self.unit_, self.positions_.array)
+
+    def _hold_rows(self, calibration: CalibrationScores, *parts: Any, **more: Any) -> None:
+        unit = self.unit_ if self.corrections_ else _unit_of(calibration.z * self.unit_)
+        if unit != self.unit_:
+            calibration = CalibrationScores(calibration.z * (self.unit_ / unit))
+        super()._hold_rows(calibration, *parts, unit_=unit, **more)
 
     def recalibrate(self, dist_new: Distribution | None, space_new: Any) -> Recalibrated:
         """Return the predictive distributions of new rows; nothing is computed before it is asked for.
@@ -84,7 +108,8 @@ class KNNRegressor(LocalRecalibrator):
         """
         self._require_fitted()
         space = as_space(space_new, "space_new")
-        return super().recalibrate(_identity(len(space), self.unit_), space)
+        fitted = copy.copy(self)  # another thread may update this one meanwhile
+        return LocalRecalibrator.recalibrate(fitted, _identity(len(space), fitted.unit_), space)
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -93,6 +118,15 @@ class KNNRegressor(LocalRecalibrator):
                 "thin must be one of 'nearest', 'global', 'raise' for KNNRegressor, which has no base distribution, "
                 "got 'base'"
             )
+
+
+def _unit_of(y: FloatArray) -> float:
+    """Return a unit of the size of the spread, for the density and the tails of rows whose neighbours all agree.
+
+    It is a power of two, since dividing and multiplying by it rounds nothing.
+    """
+    spread = np.ptp(y) / 4
+    return float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
 
 
 def _identity(rows: int, unit: float) -> Normal:

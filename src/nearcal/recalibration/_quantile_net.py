@@ -95,6 +95,8 @@ class QuantileNetRecalibrator(Recalibrator):
     network_: QuantileNetwork
     losses_: FloatArray
 
+    _not_updated = "its network was trained on the calibration set as a whole"
+
     def __init__(
         self,
         *,

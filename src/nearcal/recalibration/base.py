@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, as_response
+from nearcal._arrays import FloatArray, IntArray, as_response, as_rows, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError, NotFittedError
 from nearcal._saved import check_fields, declared_checks, saved_value
 from nearcal.distributions import Distribution
@@ -73,9 +73,79 @@ class Recalibrator:
     def _check_learnt(self) -> None:
         """Refuse fitted attributes from a file that do not go together."""
 
+    # ---- a calibration set that changes ------------------------------------------------------------------------------
+
+    _not_updated: ClassVar[str] = "it keeps no calibration points"  # why it cannot be, unless a subclass can
+
+    def update(self, dist_cal: Any, y_cal: Any, space_cal: Any = None) -> Self:
+        """Refuse: this recalibrator cannot be updated."""
+        raise self._refuse_change("updated")
+
+    def forget(self, rows: Any = None, *, keep_last: int | None = None) -> Self:
+        """Take points out of the calibration set; those that remain keep their order.
+
+        Parameters
+        ----------
+        rows : int, slice, mask or index array, optional
+            Which points to forget, by their place in the calibration set: 0 is the one that came first.
+        keep_last : int, optional
+            Forget all but this many, those that came last; where there are no more, nothing. Give this or ``rows``.
+
+        Returns
+        -------
+        self
+            If it fails, nothing has changed.
+        """
+        self._require_fitted()
+        kept = _rows_kept(self.n_cal_, rows, keep_last)
+        if len(kept) < self.n_cal_:
+            self._keep(kept)
+        return self
+
+    def relearn(self) -> Self:
+        """Learn again from the calibration set as it is now all that ``update`` and ``forget`` leave as it was.
+
+        The result is, to the last bit, that of ``fit`` on the points that it has, in their order.
+        """
+        self._require_fitted()
+        return self
+
+    def _keep(self, rows: IntArray) -> None:
+        """Keep some calibration points, given their numbers in increasing order; at least one."""
+        raise self._refuse_change("made to forget")
+
+    def _refuse_change(self, verb: str) -> Exception:
+        return InvalidParameterError(
+            f"{type(self).__name__} cannot be {verb}, since {self._not_updated}; fit it again on the rows that it "
+            "should know"
+        )
+
     def _require_fitted(self) -> None:
         if not hasattr(self, "n_cal_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(dist_cal, y_cal, ...) first")
+
+
+def _rows_kept(n: int, rows: Any, keep_last: int | None) -> IntArray:
+    """Return the numbers of the calibration points that remain."""
+    if (rows is None) == (keep_last is None):
+        raise InvalidParameterError(
+            f"give exactly one of rows and keep_last, got rows={rows!r} and keep_last={keep_last!r}; rows are those to "
+            "forget"
+        )
+    if keep_last is not None:
+        return np.arange(max(n - check_count(keep_last, "keep_last"), 0), n)
+    is_kept = np.ones(n, dtype=np.bool_)
+    is_kept[as_rows(rows, n)] = False
+    if not is_kept.any():
+        raise InvalidInputError(
+            f"rows must leave at least one calibration point, got all {n}; update with newer points first, or fit again"
+        )
+    return np.flatnonzero(is_kept)
+
+
+def is_empty(y_cal: Any) -> bool:
+    """Tell whether there are no responses, so that there is nothing to learn; distributions have one row at least."""
+    return hasattr(y_cal, "__len__") and len(y_cal) == 0
 
 
 def calibration_scores(dist_cal: Distribution, y_cal: Any) -> FloatArray:

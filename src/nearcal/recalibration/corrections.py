@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._growing import GrowingRows
 from nearcal._saved import check_fields, instance, number, savable, saved_array
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration.curve import Curve
@@ -51,6 +52,14 @@ class LearntCorrection:
 
     def seen_in(self, view: View) -> Self:
         """Return the same for another view of the calibration points."""
+        return self
+
+    def extended(self, points: FloatArray) -> Self:
+        """Return the same, with calibration points more, which nothing is learnt from."""
+        return self
+
+    def restricted(self, rows: IntArray) -> Self:
+        """Return the same for some of the calibration points, given their numbers in increasing order."""
         return self
 
 
@@ -134,7 +143,10 @@ class LearntLinear(LearntCorrection):
 
     def __init__(self, center: FloatArray, axes: FloatArray, places: FloatArray) -> None:
         self.center, self.axes = center, axes
-        self.places = np.ascontiguousarray(places)
+        self._hold(GrowingRows(np.ascontiguousarray(places)))
+
+    def _hold(self, rows: GrowingRows) -> None:
+        self._rows, self.places = rows, rows.array.view()
         self.places.flags.writeable = False  # as if loaded: kernels are compiled for one kind of array
 
     @classmethod
@@ -146,7 +158,7 @@ class LearntLinear(LearntCorrection):
         axes = view.leading_axes[:, :dimensions] if dimensions < width else np.eye(width)
         # squares must neither overflow nor vanish; what is smaller is the rounding of the mean
         axes = axes / max(np.abs(moved).max(), 1e-300)
-        return cls(center, axes, np.einsum("nd,dm->nm", moved, axes))
+        return cls(center, axes, _place(view.points, center, axes))
 
     def seen_in(self, view: View) -> Self:
         """Return the same number of slopes for other positions of the calibration points."""
@@ -156,13 +168,25 @@ class LearntLinear(LearntCorrection):
         """Regress and move, neighbourhood by neighbourhood."""
         from nearcal.kernels import adjust
 
-        # einsum, not BLAS: a row's result must not depend on the rows beside it
-        queries = np.ascontiguousarray(np.einsum("nd,dm->nm", points - self.center, self.axes))
+        queries = np.ascontiguousarray(_place(points, self.center, self.axes))
         least = _NEIGHBORS_PER_SLOPE * (self.axes.shape[1] + 1)
         return adjust.adjust_linear(
             near.indptr, near.indices, near.weights, self.places, queries, near.owners(), scores, least, _RIDGE,
             adjust.make_workroom(near.indptr, self.places.shape[1]),
         )  # fmt: skip
+
+    def extended(self, points: FloatArray) -> Self:
+        """Return the same center and axes, with calibration points more."""
+        return self._with(self._rows.extended(_place(points, self.center, self.axes)))
+
+    def restricted(self, rows: IntArray) -> Self:
+        """Return the same center and axes for some of the calibration points."""
+        return self._with(self._rows.kept(rows))
+
+    def _with(self, rows: GrowingRows) -> Self:
+        other = type(self)(self.center, self.axes, rows.array)
+        other._hold(rows)
+        return other
 
     def _to_saved(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("center", "axes", "places")}
@@ -172,6 +196,12 @@ class LearntLinear(LearntCorrection):
         center = saved_array(saved, "center", np.float64, (None,))
         axes = saved_array(saved, "axes", np.float64, (len(center), None))
         return cls(center, axes, saved_array(saved, "places", np.float64, (None, axes.shape[1])))
+
+
+def _place(points: FloatArray, center: FloatArray, axes: FloatArray) -> FloatArray:
+    """Return what points are regressed on."""
+    # einsum, not BLAS: a row's result must not depend on the rows beside it
+    return np.einsum("nd,dm->nm", points - center, axes)
 
 
 # ---- shrinkage ------------------------------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtri
 
-from nearcal._arrays import FloatArray, check_choice
+from nearcal._arrays import FloatArray, IntArray, check_choice
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import LEVEL_TOLERANCE
-from nearcal._saved import count, instance, require, savable
+from nearcal._saved import count, float_array, instance, require, savable
 from nearcal.distributions import Distribution, as_levels, central_levels, check_coverage, require_distribution
 from nearcal.distributions.base import overflow_is_infinite
-from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.base import Recalibrator, calibration_scores, is_empty
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.result import Recalibrated, Summary
@@ -29,6 +29,7 @@ class RecalibratorOfAllRows(Recalibrator):
     """Base class: a subclass says what the scores Z are, given those of a calibration set."""
 
     law_: Curve | EqualSteps
+    z_: FloatArray  # the scores in the order of the points
 
     def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None) -> Self:
         """Learn from a calibration set; ``space_cal`` is ignored, so that recalibrators are interchangeable.
@@ -46,8 +47,40 @@ class RecalibratorOfAllRows(Recalibrator):
     def fit_scores(self, z: FloatArray) -> Self:
         """Learn from the normal scores of a calibration set, shape (n,)."""
         self.law_ = self._learn(z)
+        self.z_ = z
         self.n_cal_ = len(z)
         return self
+
+    def update(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None) -> Self:
+        """Append points to the calibration set, and learn from all of it: the same, to the last bit, as ``fit`` on all.
+
+        It costs what a fit does, the sort of all scores. Results made before stay as they were.
+
+        Parameters
+        ----------
+        dist_cal, y_cal, space_cal
+            More of what was given to ``fit``, of any number of rows, also none; the family may differ.
+
+        Returns
+        -------
+        self
+            If it fails, nothing has changed.
+
+        Examples
+        --------
+        >>> import nearcal as nc
+        >>> rc = nc.VarianceScaling().fit(nc.Normal([0.0, 0.0], 1.0), [-3.0, 3.0])
+        >>> round(rc.update(nc.Normal(0.0, 1.0), [0.0]).factor_ ** 2, 6)
+        6.0
+        """
+        self._require_fitted()
+        if is_empty(y_cal):
+            return self
+        more = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
+        return self.fit_scores(np.concatenate([self.z_, more]))
+
+    def _keep(self, rows: IntArray) -> None:
+        self.fit_scores(self.z_[rows])
 
     def recalibrate(self, dist_new: Distribution, space_new: Any = None) -> Recalibrated:
         """Return the recalibrated distributions of new rows; ``space_new`` is ignored."""
@@ -60,6 +93,7 @@ class RecalibratorOfAllRows(Recalibrator):
 
     def _check_learnt(self) -> None:
         require(not isinstance(self.law_, EqualSteps) or self.law_.size == self.n_cal_, "law_ must have n_cal_ scores")
+        require(len(self.z_) == self.n_cal_, "z_ must have n_cal_ scores")
 
 
 @savable(n_cal_=count())
@@ -83,13 +117,23 @@ class IdentityRecalibrator(Recalibrator):
         self.n_cal_ = len(z)
         return self
 
+    def update(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None) -> Self:
+        """Check more calibration points as ``fit`` does, and count them."""
+        self._require_fitted()
+        if not is_empty(y_cal):
+            self.n_cal_ += len(calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal))
+        return self
+
+    def _keep(self, rows: IntArray) -> None:
+        self.n_cal_ = len(rows)
+
     def recalibrate(self, dist_new: Distribution, space_new: Any = None) -> Recalibrated:
         """Return the distributions of new rows as they are, to the last bit."""
         self._require_fitted()
         return Recalibrated(require_distribution(dist_new, "dist_new"), Untouched())
 
 
-@savable(n_cal_=count(), law_=instance(Curve, EqualSteps))
+@savable(n_cal_=count(), z_=float_array(1), law_=instance(Curve, EqualSteps))
 class GlobalRecalibrator(RecalibratorOfAllRows):
     """Recalibrate all predictions alike: the local method with k = n and equal weights.
 
@@ -118,7 +162,7 @@ class GlobalRecalibrator(RecalibratorOfAllRows):
         return steps.curve(predictive=self.quantile_rule == "predictive")
 
 
-@savable(n_cal_=count(), law_=instance(Curve))
+@savable(n_cal_=count(), z_=float_array(1), law_=instance(Curve))
 class VarianceScaling(RecalibratorOfAllRows):
     """Stretch or shrink all predictive distributions about their medians by one factor: Z is N(0, s²).
 
@@ -167,7 +211,7 @@ class VarianceScaling(RecalibratorOfAllRows):
         return Curve.shared(knots, factor * knots)
 
 
-@savable(n_cal_=count(), law_=instance(Curve))
+@savable(n_cal_=count(), z_=float_array(1), law_=instance(Curve))
 class IsotonicRecalibrator(RecalibratorOfAllRows):
     """Recalibrate all predictions alike, by isotonic regression of observed on predicted probabilities.
 
@@ -293,7 +337,7 @@ class ConformalDistribution(Recalibrated):
         return values[:, 0] if index.ndim == 0 else values
 
 
-@savable(n_cal_=count(), law_=instance(Curve))
+@savable(n_cal_=count(), z_=float_array(1), law_=instance(Curve))
 class ConformalRecalibrator(RecalibratorOfAllRows):
     """Recalibrate all predictions alike, with a guarantee that needs no assumption on the model.
 

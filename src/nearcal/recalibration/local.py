@@ -1,13 +1,16 @@
 """Local recalibration: Algorithm 1 of the paper, with an engine, and corrections where they are asked for."""
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
-from nearcal._arrays import as_space, check_choices, check_count, check_number
+from nearcal._arrays import FloatArray, IntArray, as_space, check_choices, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._saved import count, having, instance, one_of, require, savable, tuple_of
+from nearcal._growing import GrowingRows
+from nearcal._saved import count, float_array, having, instance, one_of, optional, require, savable, tuple_of
 from nearcal.distributions import Distribution, require_distribution
-from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.base import Recalibrator, calibration_scores, is_empty
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
 from nearcal.recalibration.leave_one_out import LeaveOneOut
@@ -21,6 +24,8 @@ from nearcal.space import (
     METRICS,
     SEARCHES,
     CalibrationSpace,
+    Growing,
+    IndexPlan,
     Metric,
     NeighborIndex,
     Scaling,
@@ -28,6 +33,8 @@ from nearcal.space import (
     Search,
     SpaceMap,
     check_points,
+    grow,
+    settle,
 )
 
 LEARNT = {
@@ -40,6 +47,7 @@ LEARNT = {
     "index_": having("nearest", "within", "shape"),
     "corrections_": tuple_of(instance(LearntCorrection)),
     "own_isolation_": instance(OwnIsolation),
+    "positions_": optional(float_array(2)),  # None where they are the points of the index
 }
 
 
@@ -100,6 +108,8 @@ class LocalRecalibrator(Recalibrator):
         The search structure.
     corrections_ : tuple of LearntCorrection
         The corrections as they were learnt; those that neighbourhoods are too small for are left out.
+    positions_ : GrowingRows
+        Where calibration points are, as it was given: for :meth:`relearn`.
 
     References
     ----------
@@ -129,6 +139,7 @@ class LocalRecalibrator(Recalibrator):
     index_: NeighborIndex
     corrections_: tuple[LearntCorrection, ...]
     own_isolation_: OwnIsolation
+    positions_: GrowingRows
 
     def __init__(
         self,
@@ -169,8 +180,11 @@ class LocalRecalibrator(Recalibrator):
         """
         self._check_options()
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
-        space = CalibrationSpace(
-            as_space(space_cal, "space_cal", len(z)),
+        return self.fit_space(CalibrationScores(z), self._space(as_space(space_cal, "space_cal", len(z)), z))
+
+    def _space(self, space: FloatArray, z: FloatArray) -> CalibrationSpace:
+        return CalibrationSpace(
+            space,
             z,
             Scaling.of(self.scaling),
             self._neighborhood(len(z)).least,
@@ -178,7 +192,6 @@ class LocalRecalibrator(Recalibrator):
             search=self.search,
             eps=self.eps,
         )
-        return self.fit_space(CalibrationScores(z), space)
 
     def fit_space(self, calibration: CalibrationScores, space: CalibrationSpace) -> Self:
         """Learn from scores in a space that is ready; what is built there already is not built again."""
@@ -197,9 +210,133 @@ class LocalRecalibrator(Recalibrator):
         self.neighborhood_, self.quantile_rule_ = neighborhood, self.quantile_rule
         self.space_map_, self.index_, self.corrections_ = space.map, whole.index, tuple(learnt)
         self.calibration_, self.own_isolation_ = calibration, own_isolation
+        self.positions_ = GrowingRows(space.space)
         self.n_features_in_ = space.space.shape[1]
         self.n_cal_ = len(calibration)
         return self
+
+    # ---- a calibration set that changes ------------------------------------------------------------------------------
+
+    def update(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None) -> Self:
+        """Append points to the calibration set; the index takes them in without being built again every time.
+
+        What was learnt from the calibration set as a whole stays as it was: the scaling of the space, and what
+        corrections have learnt; call :meth:`relearn` from time to time to learn them again. The result is, to the last
+        bit, that of a fit on all points with this scaling and these corrections. Without a learnt scaling
+        (``scaling="none"``) and without corrections nothing else is learnt, and it is that of ``fit`` on all points.
+
+        Results made before stay as they were. Approximate searches (``eps > 0``, "faiss") are built anew when they are
+        first asked after an update.
+
+        Parameters
+        ----------
+        dist_cal : Distribution
+            Predictive distributions of the new calibration points, of any number, also none; the family may differ.
+        y_cal : array_like of shape (n,) or (n, 1)
+            What was observed.
+        space_cal : array_like of shape (n, d)
+            Where they are, in the space given to ``fit``.
+
+        Returns
+        -------
+        self
+            If it fails, nothing has changed.
+
+        Examples
+        --------
+        A model whose errors grow as time goes by, known by its last 500 observations:
+
+        >>> import numpy as np, nearcal as nc
+        >>> rng = np.random.default_rng(1)
+        >>> x, spread = rng.uniform(size=2000), np.repeat([1.0, 3.0], 1000)
+        >>> y, model = rng.normal(x, spread), nc.Normal(x, 1.0)
+        >>> rc = nc.LocalRecalibrator(k=200).fit(model[:1000], y[:1000], x[:1000])
+        >>> rc.recalibrate(model[:2], x[:2]).std().round(1)
+        array([1., 1.])
+        >>> rc = rc.update(model[1000:], y[1000:], x[1000:]).forget(keep_last=500)
+        >>> rc.recalibrate(model[:2], x[:2]).std().round(1)
+        array([3., 3.])
+        """
+        self._require_fitted()
+        if not is_empty(y_cal):
+            z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
+            self._append(z, as_space(space_cal, "space_cal", len(z)))
+        return self
+
+    def _append(self, z: FloatArray, space: FloatArray) -> None:
+        self._require_columns(space, "space_cal")
+        points = replace(self.space_map_, name="space_cal")(space)
+        check_points(points, self.index_.metric, "space_cal")
+        self._hold_rows(
+            self.calibration_.extended(z),
+            self._growing_index().extended(points),
+            self.positions_.extended(space),
+            tuple(correction.extended(points) for correction in self.corrections_),
+        )
+
+    def _keep(self, rows: IntArray) -> None:
+        near = self.neighborhood_
+        if isinstance(near, KNearest) and len(rows) < near.k:
+            raise InvalidInputError(
+                f"forget must leave at least k={near.k} of the {self.n_cal_} calibration points, got {len(rows)} that "
+                "would remain; forget fewer, or fit again with a smaller k"
+            )
+        self._hold_rows(
+            self.calibration_.restricted(rows),
+            self._growing_index().restricted(rows),
+            self.positions_.kept(rows),
+            tuple(correction.restricted(rows) for correction in self.corrections_),
+        )
+
+    def relearn(self) -> Self:
+        """Learn the scaling and the corrections again, from the calibration set as it is now.
+
+        The result is, to the last bit, that of ``fit`` on the points that it has, in their order, and costs as much.
+
+        Examples
+        --------
+        >>> import numpy as np, nearcal as nc
+        >>> rng = np.random.default_rng(1)
+        >>> x, y, model = rng.uniform(size=(600, 2)), rng.normal(size=600), nc.Normal(np.zeros(600), 2.0)
+        >>> settings = {"k": 50, "scaling": "standard", "corrections": [nc.Polish()], "quantile_rule": "predictive"}
+        >>> rc = nc.LocalRecalibrator(**settings).fit(model[:500], y[:500], x[:500])
+        >>> rc = rc.update(model[500:], y[500:], x[500:]).relearn()
+        >>> fresh = nc.LocalRecalibrator(**settings).fit(model, y, x)
+        >>> (rc.recalibrate(model, x).std() == fresh.recalibrate(model, x).std()).all()
+        np.True_
+        """
+        self._require_fitted()
+        self._check_options()
+        return self.fit_space(
+            CalibrationScores(self.calibration_.z), self._space(self.positions_.array, self.calibration_.z)
+        )
+
+    def _growing_index(self) -> Growing:
+        near = self.neighborhood_
+        eps = near.eps if isinstance(near, KNearest) else 0.0
+        plan = IndexPlan(self.index_.metric, self.search, near.least, eps)
+        return grow(self.index_, lambda: self.space_map_(self.positions_.array), plan)
+
+    def _hold_rows(
+        self,
+        calibration: CalibrationScores,
+        index: Growing,
+        positions: GrowingRows,
+        corrections: tuple[LearntCorrection, ...],
+        **more: Any,
+    ) -> None:
+        """Take over other calibration points; at once, since another thread may be about to recalibrate."""
+        near = self.neighborhood_
+        vars(self).update(
+            neighborhood_=replace(near, n_cal=len(calibration)) if isinstance(near, WithinRadius) else near,
+            calibration_=calibration,
+            index_=index,
+            positions_=positions,
+            corrections_=corrections,
+            own_isolation_=OwnIsolation.of_growing(index),
+            n_cal_=len(calibration),
+            **more,
+        )
 
     def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:
         """Return the recalibrated distributions of new rows; nothing is computed before it is asked for.
@@ -214,23 +351,27 @@ class LocalRecalibrator(Recalibrator):
         self._require_fitted()
         base = require_distribution(dist_new, "dist_new")
         space = as_space(space_new, "space_new", len(base))
-        if space.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
-            )
-        points = self.space_map_(space)
-        check_points(points, self.index_.metric, "space_new")
+        self._require_columns(space, "space_new")
+        fitted = copy.copy(self)  # another thread may update this one meanwhile
+        points = fitted.space_map_(space)
+        check_points(points, fitted.index_.metric, "space_new")
         scores = LocalScores(
-            self.index_,
+            fitted.index_,
             points,
-            self.neighborhood_,
-            self.calibration_,
-            self.corrections_,
-            self.quantile_rule_,
+            fitted.neighborhood_,
+            fitted.calibration_,
+            fitted.corrections_,
+            fitted.quantile_rule_,
             Workers.of(self.workers),
-            self.own_isolation_,
+            fitted.own_isolation_,
         )
         return Recalibrated(base, scores)
+
+    def _require_columns(self, space: FloatArray, name: str) -> None:
+        if space.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"{name} must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
+            )
 
     # ---- options ----------------------------------------------------------------------------------------------------
 
@@ -300,6 +441,23 @@ class LocalRecalibrator(Recalibrator):
                 f"corrections of all rows alike must come last, got {tuple(self.corrections)!r}; put Polish() last"
             )
 
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    def _to_saved(self) -> dict[str, Any]:
+        """Return what a file keeps: the index in one structure, and positions where it has others than these."""
+        index, own = settle(self.index_), self.own_isolation_
+        saved = super()._to_saved()
+        saved["learnt"] |= {
+            "index_": index,
+            "own_isolation_": OwnIsolation(index, own.rows, own.queries),
+            "positions_": None if self._points_are_positions() else self.positions_.array,
+        }
+        return saved
+
+    def _points_are_positions(self) -> bool:
+        """Tell whether an index knows the positions as they were given: neither scaled nor brought to a sphere."""
+        return self.space_map_.matrix is None and self.index_.metric != "cosine"
+
     def _check_learnt(self) -> None:
         matrix, n = self.space_map_.matrix, self.n_cal_
         shape = n, self.n_features_in_ if matrix is None else matrix.shape[-1]
@@ -316,3 +474,8 @@ class LocalRecalibrator(Recalibrator):
         near = self.neighborhood_
         fits = near.k <= n if isinstance(near, KNearest) else near.n_cal == n and Radius.of(near.radius) is near.radius
         require(fits, "neighborhood_ must be one among n_cal_ points")
+        held: Any = self.positions_  # of a file
+        require((held is None) == self._points_are_positions(), "positions_ must be there if the index has others")
+        positions = self.index_.points if held is None else held
+        require(positions.shape == (n, self.n_features_in_), "positions_ must be n_cal_ rows of n_features_in_ columns")
+        self.positions_ = GrowingRows(positions)

@@ -54,7 +54,8 @@ class OwnIsolation:
     """
 
     def __init__(self, index: NeighborIndex, rows: IntArray, queries: FloatArray) -> None:
-        self.index, self.rows, self.queries = index, rows, queries
+        self.index = index
+        self._drawn: tuple[IntArray, FloatArray] | None = (rows, queries)
         self._sorted: FloatArray | None = None
 
     @classmethod
@@ -62,6 +63,29 @@ class OwnIsolation:
         """Draw the points that stand for all."""
         rows = np.sort(np.random.default_rng(0).permutation(len(points))[:_MOST_POINTS])
         return cls(index, rows, points[rows])
+
+    @classmethod
+    def of_growing(cls, index: NeighborIndex) -> Self:
+        """Draw them when they are first asked for: few of the calibration sets that an update makes ever are."""
+        own = cls(index, np.empty(0, np.intp), np.empty((0, 0)))
+        own._drawn = None
+        return own
+
+    @property
+    def rows(self) -> IntArray:
+        """Which calibration points are asked."""
+        return self._draw()[0]
+
+    @property
+    def queries(self) -> FloatArray:
+        """Where they are in the scaled space."""
+        return self._draw()[1]
+
+    def _draw(self) -> tuple[IntArray, FloatArray]:
+        drawn = self._drawn
+        if drawn is None:
+            drawn = self._drawn = type(self).of(self.index, self.index.points)._draw()
+        return drawn
 
     def sorted(self, neighborhood: Neighborhood, workers: Workers) -> FloatArray:
         """Return how far each is from the others, increasing; computed once."""

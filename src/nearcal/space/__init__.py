@@ -1,6 +1,7 @@
 """Where calibration points are: the scaling of a space, and the search for neighbours in it."""
 
 from nearcal.space.calibration_space import CalibrationSpace, View
+from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
     METRICS,
@@ -21,6 +22,9 @@ __all__ = [
     "SCALINGS",
     "SEARCHES",
     "CalibrationSpace",
+    "Growing",
+    "GrowingIndex",
+    "IndexPlan",
     "Metric",
     "NeighborIndex",
     "Neighbors",
@@ -32,6 +36,8 @@ __all__ = [
     "build_index",
     "check_points",
     "count_within",
+    "grow",
     "is_constant",
     "principal_axes",
+    "settle",
 ]

@@ -1,7 +1,8 @@
 """Exact Euclidean search: three structures over the same points, with the same answers.
 
 Squared distances are sums of squared float64 differences in the order of the columns. The k nearest are all points
-strictly nearer than the k-th distance, then those at exactly that distance with the smallest index.
+strictly nearer than the k-th distance, then those at exactly that distance with the smallest index. They come in the
+order of their index, on a line in the order along it.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from nearcal._saved import count, number, require, savable, saved_array, saved_n
 from nearcal.kernels.boxes import GROUP, LEAF, Tree, count_home, make_candidates, make_near, query_boxes
 from nearcal.kernels.brute import MOST_ROWS, make_batch, query_blocks
 from nearcal.kernels.filter import BLOCK, Blocks, round_off, shrink_rows
+from nearcal.kernels.growing import put_in_order, within_bounds
 from nearcal.kernels.line import fill_line, query_line, reach_line
 from nearcal.kernels.radius import within_blocks, within_boxes
 from nearcal.kernels.select import Nearest
@@ -51,6 +53,31 @@ class SortedLine:
         index = cls.__new__(cls)
         index._hold(x, saved_numbers(saved, "ids", len(x), len(x)))
         return index
+
+    def extended(self, points: FloatArray) -> "SortedLine":
+        """Return an index of these points followed by more, which are put where they belong."""
+        order = np.argsort(points[:, 0], kind="stable")
+        x = points[order, 0]
+        places = np.searchsorted(self.x, x, side="right")
+        line = SortedLine.__new__(SortedLine)
+        line._hold(np.insert(self.x, places, x), np.insert(self.ids, places, (len(self.x) + order).astype(np.int32)))
+        return line
+
+    def restricted(self, rows: IntArray) -> "SortedLine":
+        """Return an index of some of the points, given their numbers in increasing order."""
+        numbers = np.full(len(self.x), -1, np.int32)
+        numbers[rows] = np.arange(len(rows), dtype=np.int32)
+        ids = numbers[self.ids]
+        line = SortedLine.__new__(SortedLine)
+        line._hold(self.x[ids >= 0], ids[ids >= 0])
+        return line
+
+    @property
+    def points(self) -> FloatArray:
+        """Where the points are, (n, 1)."""
+        points = np.zeros(self.shape)
+        points[self.ids, 0] = self.x
+        return points
 
     def order(self, points: FloatArray) -> IntArray:
         """Return the order along the line."""
@@ -124,6 +151,14 @@ class LeafBoxes:
         index._hold(n, leaves, ids, cut_dim, saved_array(saved, "cut_value", np.float64, (n_leaves,)))
         return index
 
+    @property
+    def points(self) -> FloatArray:
+        """Where the points are, (n, d)."""
+        n, d = self.shape
+        points = np.zeros((n, d))
+        points[self.tree.ids[:n]] = self.tree.leaves.transpose(0, 2, 1).reshape(-1, d)[:n]
+        return points
+
     def order(self, points: FloatArray) -> IntArray:
         """Return the order of the leaves the queries fall in."""
         return _leaf_order(_freeze(points), self.tree)
@@ -134,13 +169,19 @@ class LeafBoxes:
         queries, order = _sort_queries(points, self.tree)
         candidates, near = make_candidates(self.tree, k), make_near(len(self.tree.leaves))
         query_boxes(self.tree, queries, k, eps, count_home(self.tree, k), candidates, near, order, out)
-        return _as_lists(out)
+        return _by_index(_as_lists(out), self.shape[0])
 
     def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
         """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
         near = make_near(len(self.tree.leaves))
         indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius, most, near)
-        return Neighbors(indptr, indices, distances, np.full(len(indptr) - 1, radius))
+        return _by_index(Neighbors(indptr, indices, distances, np.full(len(indptr) - 1, radius)), self.shape[0])
+
+    def within_bounds(self, points: FloatArray, bounds: FloatArray) -> Neighbors:
+        """Return all points within a distance of each query that is its own."""
+        near = make_near(len(self.tree.leaves))
+        indptr, indices, distances = within_bounds(self.tree, _freeze(points), bounds, near)
+        return _by_index(Neighbors(indptr, indices, distances, bounds), self.shape[0])
 
 
 @savable
@@ -217,6 +258,13 @@ class BlockedBrute:
         index.shape, index.thinned = (n, d), thinned
         return index
 
+    @property
+    def points(self) -> FloatArray:
+        """Where the points are, (n, d)."""
+        points = np.zeros(self.shape)
+        points[self.blocks.ids] = self.blocks.points
+        return points
+
     def order(self, points: FloatArray) -> IntArray:
         """Return the order of the blocks the queries fall in."""
         return _leaf_order(_freeze(points), self.blocks)
@@ -241,7 +289,7 @@ class BlockedBrute:
             query_blocks(self.blocks, queries, k, eps, guesses, rank, batch, rows, out)
             missed = out.radius[rows] < 0
             queries, rows, rank = _freeze(queries[missed]), rows[missed], 4 * rank
-        return _as_lists(out)
+        return _by_index(_as_lists(out), n)
 
     def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
         """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
@@ -264,7 +312,8 @@ class BlockedBrute:
             else:
                 rows = len(some) // 2
         indptr = np.concatenate(indptrs)
-        return Neighbors(indptr, np.concatenate(indices), np.concatenate(distances), np.full(len(indptr) - 1, radius))
+        radii = np.full(len(indptr) - 1, radius)
+        return _by_index(Neighbors(indptr, np.concatenate(indices), np.concatenate(distances), radii), self.shape[0])
 
 
 def _sort_queries(points: FloatArray, tree: Any) -> tuple[FloatArray, IntArray]:
@@ -305,6 +354,12 @@ def _empty_nearest(n_rows: int, k: int) -> Nearest:
 
 def _as_lists(found: Nearest) -> Neighbors:
     return Neighbors(equal_rows(*found.indices.shape), found.indices.ravel(), found.distances.ravel(), found.radius)
+
+
+def _by_index(near: Neighbors, n: int) -> Neighbors:
+    """Put the neighbours of each query, found among n points, in the order of their index."""
+    put_in_order(near.indptr, near.indices, near.distances, n)
+    return near
 
 
 def _count_sample(n: int, most: int) -> int:

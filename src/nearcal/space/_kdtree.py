@@ -43,13 +43,20 @@ class KDTreeIndex:
         index._plant(placed)
         return index
 
+    @property
+    def points(self) -> FloatArray:
+        """Where the points are, (n, d); on the unit sphere, where the metric compares directions."""
+        return np.asarray(self._tree.data)
+
     def order(self, points: FloatArray) -> None:
         """Return None: this search gains nothing from an order of its queries."""
 
     def nearest(self, points: FloatArray, k: int, eps: float) -> Neighbors:
         """Return the k nearest points of each query; exact ones are, among equals, those of the smallest index."""
         distances, indices = self._query(self._place(points), k, k if eps > 0 else k + 1, eps)
-        distances = self._from_tree(distances)
+        order = np.argsort(indices, axis=1)  # by index, as other structures
+        indices = np.take_along_axis(indices, order, axis=1)
+        distances = self._from_tree(np.take_along_axis(distances, order, axis=1))
         indptr = equal_rows(len(points), k)
         return Neighbors(indptr, indices.ravel().astype(np.int32), distances.ravel(), distances.max(axis=1))
 

@@ -26,8 +26,8 @@ MOST_PAIRS = 2**62  # no bound on the neighbours of a search
 class Neighbors:
     """Neighbours of a chunk of queries in CSR form: those of query j are entries indptr[j] to indptr[j + 1].
 
-    The order of neighbours within a query is unspecified, but depends on the query alone. ``radius`` is the distance to
-    the farthest of the k nearest, or the radius asked for.
+    They come in the order of their index, on a line in the order along it, from faiss in any order that depends on the
+    query alone. ``radius`` is the distance to the farthest of the k nearest, or the radius asked for.
     """
 
     indptr: NDArray[np.int64]
@@ -41,6 +41,11 @@ class NeighborIndex(Protocol):
 
     metric: Metric
     shape: tuple[int, int]  # number of points, dimension
+
+    @property
+    def points(self) -> FloatArray:
+        """Where the points are, (n, d), as the search sees them: for the cosine distance on the unit sphere."""
+        ...
 
     def order(self, points: FloatArray) -> IntArray | None:
         """Return an order of queries in which those near each other follow each other; None if it would not help."""
