@@ -35,6 +35,10 @@ from nearcal.models import Recalibration as Recalibration
 from nearcal.models import adapt as adapt
 from nearcal.models import adapters as adapters
 from nearcal.models import calibrate as calibrate
+from nearcal.online import Alarm as Alarm
+from nearcal.online import CalibrationMonitor as CalibrationMonitor
+from nearcal.online import OnlinePrediction as OnlinePrediction
+from nearcal.online import OnlineRecalibrator as OnlineRecalibrator
 from nearcal.persistence import load as load
 from nearcal.persistence import save as save
 from nearcal.recalibration import ConformalDistribution as ConformalDistribution

@@ -13,7 +13,7 @@ import typer
 
 from nearcal._errors import NearcalError
 from nearcal._version import __version__
-from nearcal.cli import _fit, _inspect, _judge, _predict, demo
+from nearcal.cli import _fit, _inspect, _judge, _monitor, _predict, demo
 from nearcal.cli._console import Mistake, warnings_as_remarks
 from nearcal.cli._misuse import as_misuse
 from nearcal.cli._model import PARAMETERS
@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "predict": (_predict.predict, _predict.EXAMPLES),
     "evaluate": (_judge.evaluate, _judge.EXAMPLES["evaluate"]),
     "report": (_judge.report, _judge.EXAMPLES["report"]),
+    "monitor": (_monitor.monitor, _monitor.EXAMPLES),
     "inspect": (_inspect.inspect, _inspect.EXAMPLES),
     "demo": (demo.demo, demo.EXAMPLES),
 }

@@ -80,15 +80,15 @@ def _no_path(path: str) -> str:
     return "write out your home directory" if path.startswith("~") else ""
 
 
-def require_place(path: Path, **read: Path) -> None:
+def require_place(path: Path, option: str = "--output", /, **read: Path) -> None:
     """Refuse, before any work is done, a path where no file can be written or that is one to be read."""
     if path.is_dir():
-        raise Mistake(f"--output {path} is a directory", "give the name of a file")
+        raise Mistake(f"{option} {path} is a directory", "give the name of a file")
     if not path.parent.is_dir():
-        raise Mistake(f"--output {path} lies in a directory that does not exist", f"create {path.parent} first")
+        raise Mistake(f"{option} {path} lies in a directory that does not exist", f"create {path.parent} first")
     for what, other in read.items():
         if path.exists() and other.exists() and path.samefile(other):  # also by way of a link
-            raise Mistake(f"--output {path} is the {what} to be read", "choose another name")
+            raise Mistake(f"{option} {path} is the {what} to be read", "choose another name")
 
 
 def require_folder(path: Path) -> None:

@@ -45,6 +45,8 @@ _OTHER_COMMANDS = {
     "show": "inspect",
     "info": "inspect",
     "plot": "report",
+    "watch": "monitor",
+    "drift": "monitor",
 }
 _REMARKS = {
     "adjustment": "--adjustment linear is called --linear now, and --adjustment none --no-linear",
@@ -59,6 +61,7 @@ _USES = {
     "predict": "nearcal predict MODEL NEW -o OUT",
     "evaluate": "nearcal evaluate MODEL TEST",
     "report": "nearcal report MODEL TEST -o PAGE.html",
+    "monitor": "nearcal monitor MODEL STREAM",
     "inspect": "nearcal inspect MODEL",
 }
 

@@ -132,8 +132,10 @@ class OneLaw(ScoresOfRows):
         keep: bool = True,
     ) -> Answers:  # fmt: skip
         """Go through rows in chunks that bound memory."""
-        knots = self.law.size if isinstance(self.law, EqualSteps) else self.law.rule[0].shape[1]
-        width = max(columns, base._values_per_row, knots if table else 1)
+        knots = 1
+        if table:  # the rule of a curve is costly: not for a question that makes no table
+            knots = self.law.size if isinstance(self.law, EqualSteps) else self.law.rule[0].shape[1]
+        width = max(columns, base._values_per_row, knots)
         return _in_chunks(base, max(_CHUNK // width, 1), lambda part, rows: statistic(self.law, part, rows))
 
     def effective_size(self, rows: int) -> FloatArray:
