@@ -12,7 +12,17 @@ import zlib
 import numpy as np
 
 import nearcal as nc
-from nearcal.kernels import adjust, leave_one_out, quantiles, select, series, summary, trees, weights
+from nearcal.kernels import (
+    adjust,
+    leave_one_out,
+    quantiles,
+    select,
+    series,
+    summary,
+    trees,
+    weighted_leave_one_out,
+    weights,
+)  # fmt: skip
 from nearcal.recalibration import SMOOTHINGS
 from nearcal.recalibration.neighborhoods import smoothing_code
 from nearcal.space import _exact
@@ -137,6 +147,46 @@ def attack_weigh(rng):
             np.testing.assert_allclose(own[part], expected, rtol=1e-9, atol=1e-14)
 
 
+def attack_weigh_points(rng):
+    _, indptr, indices, shares = _neighborhoods(rng)
+    distances, moderate = _values(rng, len(indices))
+    smoothing, distances = str(rng.choice(SMOOTHINGS)), np.abs(distances)
+    if rng.random() < 0.3:
+        shares, moderate = np.abs(_values(rng, len(shares))[0]), False
+    radius = np.array([distances[part].max() for _, part in _each(indptr)])
+    own, _, beside = weights.weigh_points(indptr, distances, shares, radius, smoothing_code(smoothing))
+    if moderate:
+        for row, part in _each(indptr):
+            expected = reference.point_weights(distances[part], shares[part], radius[row], smoothing)
+            np.testing.assert_allclose(own[part], expected[0], rtol=1e-9, atol=1e-14)
+            np.testing.assert_allclose(beside[row], expected[1], rtol=1e-9, atol=1e-14)
+
+
+def attack_weighted_leave_one_out(rng):
+    _, indptr, indices, shares = _neighborhoods(rng)
+    rows, lengths = len(indptr) - 1, np.diff(indptr)
+    distances, moderate = _values(rng, len(indices))
+    distances, values = np.abs(distances), np.zeros((rows, lengths.max()))
+    order = np.empty(len(indices), dtype=np.int64)
+    for row, part in _each(indptr):
+        distances[part] = np.sort(distances[part])
+        values[row, : lengths[row]] = np.sort(rng.normal(size=lengths[row]))
+        order[part] = rng.permutation(lengths[row])
+    shares = lengths.mean() * shares + 1e-3 if moderate else np.abs(_values(rng, len(shares))[0])
+    y, sizes = rng.normal(size=rows), np.array([np.inf, 10.0, rng.uniform(0.01, 3)])
+    kinds = np.array([smoothing_code(smoothing) for smoothing in SMOOTHINGS])
+    crps = np.empty((rows, len(sizes), len(kinds)))
+    weighted_leave_one_out.weighted_prefix_crps(indptr, distances, shares, order, values, y, sizes, kinds, crps)
+    if moderate:
+        for row, part in _each(indptr):
+            kept, near, cut = reference.nearest_of_weight(distances[part], shares[part], sizes[1])
+            own = reference.point_weights(near, cut, near.max(), SMOOTHINGS[0])[0]
+            sample = np.empty(lengths[row])
+            sample[order[part]] = values[row, : lengths[row]]
+            expected = reference.sample_crps(sample[kept], own, y[row])
+            np.testing.assert_allclose(crps[row, 1, 0], expected, rtol=1e-8, atol=1e-10)
+
+
 def attack_adjust_linear(rng):
     n, indptr, indices, own = _neighborhoods(rng)
     d, groups = int(rng.integers(1, 10)), len(indptr) - 1
@@ -240,6 +290,8 @@ ATTACKS = {
     attack_weighted_quantiles: ["quantiles.weighted_quantiles"],
     attack_summaries: ["summary.row_moments", "summary.weight_below", "summary.weighted_moments"],
     attack_weigh: ["weights.weigh"],
+    attack_weigh_points: ["weights.weigh_points"],
+    attack_weighted_leave_one_out: ["weighted_leave_one_out.weighted_prefix_crps"],
     attack_adjust_linear: ["adjust.adjust_linear"],
     attack_leave_one_out: ["leave_one_out.drop_own", "leave_one_out.order_by_rank", "leave_one_out.prefix_crps"],
     attack_tree_relevance: ["trees.tree_relevance"],

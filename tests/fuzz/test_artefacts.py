@@ -28,10 +28,10 @@ PATIENCE = 20  # seconds until no answer counts as a hang
 SUBJECTS = {
     "BlockedBrute": ["brute"],
     "CalibratedModel": ["CalibratedModel"],
-    "CalibrationScores": ["GlobalRecalibrator", "KNNRegressor", "line"],
+    "CalibrationScores": ["GlobalRecalibrator", "KNNRegressor", "line", "weighted"],
     "Candidate": ["CalibratedModel"],
     "ColumnsModel": ["CalibratedModel"],
-    "ConformalRecalibrator": ["ConformalRecalibrator"],
+    "ConformalRecalibrator": ["ConformalRecalibrator", "ConformalRecalibrator, weighted"],
     "Curve": ["IsotonicRecalibrator", "VarianceScaling", "all corrections"],
     "EqualSteps": ["GlobalRecalibrator"],
     "FaissIndex": ["faiss"],
@@ -54,6 +54,7 @@ SUBJECTS = {
     "LocalRecalibrator": ["line", "boxes", "all corrections"],
     "OwnIsolation": ["boxes", "line"],
     "PointHead": ["Recalibration"],
+    "PointWeights": ["weighted", "weighted, radius", "ConformalRecalibrator, weighted"],
     "Polish": ["all corrections"],
     "QuantileNetRecalibrator": ["QuantileNetRecalibrator"],
     "QuantileNetwork": ["QuantileNetRecalibrator"],
@@ -67,7 +68,8 @@ SUBJECTS = {
     "Table": ["CalibratedModel"],
     "Tuning": ["CalibratedModel"],
     "VarianceScaling": ["VarianceScaling"],
-    "WithinRadius": ["radius, thin rows"],
+    "WeightedSteps": ["GlobalRecalibrator, weighted"],
+    "WithinRadius": ["radius, thin rows", "weighted, radius"],
     "Workers": ["all options"],
 }
 

@@ -98,6 +98,22 @@ def make_problem(rng, family=None):
     return dist, y, space, new, places
 
 
+WEIGHTS = {
+    "equal": lambda rng, n: np.full(n, _extreme(rng)),
+    "uneven": lambda rng, n: _extreme(rng) * rng.gamma(0.5, size=n),
+    "some zero": lambda rng, n: rng.uniform(size=n) * (rng.random(n) < 0.5),
+    "whole": lambda rng, n: rng.integers(0, 4, size=n),
+    "one heavy": lambda rng, n: np.where(np.arange(n) == rng.integers(n), 10.0 ** rng.uniform(0, 9), 1.0),
+    "by age": lambda rng, n: 0.5 ** (np.arange(n)[::-1] / rng.uniform(0.5, 50)),
+    "none of them": lambda rng, n: rng.choice([-1.0, np.nan, np.inf, 0.0], size=n),
+}
+
+
+def make_weights(rng, n):
+    """Return weights of n points, mostly none."""
+    return WEIGHTS[rng.choice(list(WEIGHTS))](rng, n) if rng.random() < 0.4 else None
+
+
 # ---- the recalibrators ----------------------------------------------------------------------------------------------
 
 
@@ -169,11 +185,11 @@ def test_recalibrators(fuzz, cls):
 
     def attack(rng):
         dist, y, space, new, places = make_problem(rng, "Normal" if cls is nc.GPBetaRecalibrator else None)
-        recalibrator = cls(**SUBJECTS[cls](rng, len(y)))
+        recalibrator, weights = cls(**SUBJECTS[cls](rng, len(y))), make_weights(rng, len(y))
         try:
-            out = recalibrator.fit(dist, y, space).recalibrate(new, places)
+            out = recalibrator.fit(dist, y, space, sample_weight=weights).recalibrate(new, places)
             check(out, rng)
-            if is_paper(recalibrator):
+            if is_paper(recalibrator) and weights is None:
                 check_algorithm(out, recalibrator, dist, y, space, new, places)
         except nc.NearcalError:
             return
@@ -185,7 +201,8 @@ def test_tune(fuzz):
     def attack(rng):
         dist, y, space, new, places = make_problem(rng)
         try:
-            check(nc.tune(dist, y, space).recalibrator.recalibrate(new, places), rng)
+            tuning = nc.tune(dist, y, space, sample_weight=make_weights(rng, len(y)))
+            check(tuning.recalibrator.recalibrate(new, places), rng)
         except nc.NearcalError:
             return
 

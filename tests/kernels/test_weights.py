@@ -41,3 +41,19 @@ def test_distances_that_are_no_numbers_leave_neighbours_equal(smoothing):
     weights, effective, _ = kernels.weigh(np.array([0, 4]), np.full(4, np.nan), np.ones(1), smoothing_code(smoothing))
     np.testing.assert_array_equal(weights, 0.25)
     np.testing.assert_array_equal(effective, 4.0)
+
+
+@settings(deadline=None)
+@given(
+    neighbours=st.lists(st.tuples(st.floats(0, 10), st.floats(0.01, 5)), min_size=1, max_size=30),
+    smoothing=st.sampled_from(sorted(reference.KERNELS)),
+)
+def test_weights_of_points_that_have_weights(neighbours, smoothing):
+    distances, shares = np.array(neighbours).T.copy()
+    indptr = np.array([0, 0, len(distances)])  # an empty neighbourhood first
+    u = np.full(2, distances.max())
+    weights, effective, own = kernels.weigh_points(indptr, distances, shares, u, smoothing_code(smoothing))
+    expected, expected_own = reference.point_weights(distances, shares, u[1], smoothing)
+    np.testing.assert_allclose(weights, expected, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(effective, [0.0, 1 / (expected**2).sum()], rtol=1e-9)
+    np.testing.assert_allclose(own, [0.0, expected_own], rtol=1e-9)

@@ -1,5 +1,6 @@
 """What the tests of saving share: every kind of recalibrator and model, fitted, and all its answers as bytes."""
 
+import copy
 from unittest.mock import patch
 
 import numpy as np
@@ -25,6 +26,12 @@ def _fit(recalibrator, d=3, n=N):
 
 def local(d=3, n=N, **options):
     return lambda: _fit(nc.LocalRecalibrator(**options), d, n)
+
+
+def weighted(recalibrator):
+    """Fit with weights that differ."""
+    weights = np.random.default_rng(9).gamma(1.0, size=N) + 0.01
+    return lambda: copy.deepcopy(recalibrator).fit(*calibration_set(), sample_weight=weights)
 
 
 def thinned(*shape, **options):
@@ -86,6 +93,20 @@ CASES = {
     "IsotonicRecalibrator": lambda: _fit(nc.IsotonicRecalibrator()),
     "VarianceScaling": lambda: _fit(nc.VarianceScaling()),
     "ConformalRecalibrator": lambda: _fit(nc.ConformalRecalibrator()),
+    "weighted": weighted(nc.LocalRecalibrator(k=50)),
+    "weighted, radius": weighted(nc.LocalRecalibrator(radius=nc.Radius(2.0, 20, "global"))),
+    "weighted, all corrections": weighted(
+        nc.LocalRecalibrator(
+            k=50,
+            scaling="whiten",
+            corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+            quantile_rule="predictive",
+        )
+    ),
+    "GlobalRecalibrator, weighted": weighted(nc.GlobalRecalibrator()),
+    "GlobalRecalibrator, weighted, conservative": weighted(nc.GlobalRecalibrator(quantile_rule="conservative")),
+    "IsotonicRecalibrator, weighted": weighted(nc.IsotonicRecalibrator()),
+    "ConformalRecalibrator, weighted": weighted(nc.ConformalRecalibrator(new_weight=12.0)),
     "QuantileNetRecalibrator": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, rng=1)),
     "QuantileNetRecalibrator with the space": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, use_space=True, rng=1)),
 }

@@ -343,8 +343,8 @@ FIELDS = {
     "KeptParts": ("Recalibration of parts", {"names": {"tuple": [3]}, "parts": {"tuple": [3]}}),
     "PointHead": ("Recalibration", {"response": "sqrt", "scale": -1.0}),
     "SpaceMap": ("CalibratedModel", {"name": 3, "center": None, "matrix": 1.0}),
-    "KNearest": ("boxes", {"k": 0, "eps": -1.0, "smoothing": "box"}),
-    "WithinRadius": ("radius, thin rows", {"radius": 1.0, "smoothing": "box", "n_cal": None}),
+    "KNearest": ("boxes", {"k": 0, "eps": -1.0, "smoothing": "box", "weights": 1.0}),
+    "WithinRadius": ("radius, thin rows", {"radius": 1.0, "smoothing": "box", "n_cal": None, "weights": "a"}),
     "Radius": ("radius, thin rows", {"distance": -1.0, "min_neighbors": 0, "thin": "few"}),
     "Scaling": ("principal components", {"name": "minmax", "components": 0}),
     "Workers": ("all options", {"threads": 0, "memory": 10, "progress": 1}),
@@ -467,3 +467,57 @@ def test_many_threads_of_a_file_are_no_more_than_there_is_work(files):
     before = threading.active_count()
     assert answers(nc.load(path)) == answers(nc.load(files("all options")))
     assert threading.active_count() <= before + 1
+
+
+# ---- weights --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, 1e-30])
+@pytest.mark.parametrize("kind", ["weighted", "GlobalRecalibrator, weighted"])
+def test_weights_that_are_none(kind, value, files):
+    def change(objects, arrays):
+        for key in arrays:
+            if key.endswith(".given"):
+                arrays[key][3] = value
+
+    with pytest.raises(nc.ArtefactError, match="given must be"):
+        nc.load(forge(files(kind), change))
+
+
+@pytest.mark.parametrize("kind", ["weighted", "GlobalRecalibrator, weighted", "ConformalRecalibrator, weighted"])
+def test_weights_that_are_too_few(kind, files):
+    def change(objects, arrays):
+        for key in arrays:
+            if key.endswith(".given"):
+                arrays[key] = arrays[key][1:].copy()
+
+    with pytest.raises(nc.ArtefactError, match=r"weights_? must be"):
+        nc.load(forge(files(kind), change))
+
+
+@pytest.mark.parametrize("kind", ["weighted", "weighted, radius"])
+def test_neighbourhoods_without_the_weights_of_their_points(kind, files):
+    name = "KNearest" if kind == "weighted" else "WithinRadius"
+
+    def change(objects, arrays):
+        objects[name]["holds"]["weights"] = None
+
+    with pytest.raises(nc.ArtefactError, match="neighborhood_ must have the weights of calibration_"):
+        nc.load(forge(files(kind), change))
+
+
+def test_weighted_steps_without_weights(files):
+    def change(objects, arrays):
+        objects["CalibrationScores"]["holds"]["weights"] = None
+
+    with pytest.raises(nc.ArtefactError, match="weighted steps must have weights"):
+        nc.load(forge(files("GlobalRecalibrator, weighted"), change))
+
+
+@pytest.mark.parametrize("value", [None, 0.5, {"float": "inf"}, "a"])
+def test_a_new_point_that_is_lighter_than_all(value, files):
+    def change(objects, arrays):
+        objects["ConformalRecalibrator"]["holds"]["learnt"]["dict"]["new_weight_"] = value
+
+    with pytest.raises(nc.ArtefactError, match="new_weight_ must be"):
+        nc.load(forge(files("ConformalRecalibrator, weighted"), change))

@@ -59,9 +59,9 @@ def test_every_class_is_known_once_all_is_imported():
         BlockedBrute CalibratedModel CalibrationScores Candidate ColumnsModel ConformalRecalibrator Curve EqualSteps
         FaissIndex Fingerprint GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor
         KNearest KeptArray KeptColumn KeptFrame KeptParts LeafBoxes LearntLinear LearntPolish LearntShrinkage
-        LocalLinear LocalRecalibrator OwnIsolation PointHead Polish QuantileNetRecalibrator QuantileNetwork Radius
-        Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling WithinRadius
-        Workers
+        LocalLinear LocalRecalibrator OwnIsolation PointHead PointWeights Polish QuantileNetRecalibrator QuantileNetwork
+        Radius Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling WeightedSteps
+        WithinRadius Workers
     """
     expected = names.split()
     assert (

@@ -144,8 +144,8 @@ def shift_weights(space_cal: Any, space_new: Any, *, classifier: Classifier | An
         new = new[np.sort(np.random.default_rng(0).permutation(len(new))[:_MOST_NEW])]
     is_new = np.repeat([0, 1], [len(cal), len(new)])
     name, p = _tell_apart(np.concatenate([cal, new]), is_new, classifier)
-    ratio = np.clip(p, _CERTAIN, 1 - _CERTAIN)
-    ratio = ratio / (1 - ratio) * (len(cal) / len(new))
+    p = np.clip(p, _CERTAIN, 1 - _CERTAIN)
+    ratio = np.ones(len(p)) if name == "none" else p / (1 - p) * (len(cal) / len(new))
     own, others = ratio[: len(cal)], ratio[len(cal) :]
     overlap = float(np.minimum(1.0, 1 / others).mean())
     found = ShiftWeights(own / own.mean(), others / own.mean(), effective_size(own), overlap, name)
