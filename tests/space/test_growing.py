@@ -45,15 +45,15 @@ def random_history(rng, index, points, steps=14):
     here = points[: index.shape[0]]
     rest = points[index.shape[0] :]
     for _ in range(steps):
-        size = int(rng.choice([1, 1, 3, 60]))
+        size = int(rng.choice([1, 1, 3, 40]))
         index, here, rest = index.extended(rest[:size]), np.concatenate([here, rest[:size]]), rest[size:]
         match rng.integers(4):
             case 0:
                 kept = np.arange(len(here))[int(rng.integers(1, 30)) :]
             case 1:
-                kept = np.flatnonzero(rng.random(len(here)) < rng.choice([0.6, 0.97]))
+                kept = np.flatnonzero(rng.random(len(here)) < rng.choice([0.6, 0.99, 0.99]))
             case 2:  # all that is near a place
-                kept = np.flatnonzero(here[:, 0] > np.quantile(here[:, 0], 0.1))
+                kept = np.flatnonzero(here[:, 0] > np.quantile(here[:, 0], 0.02))
             case _:
                 kept = np.arange(len(here))
         if len(kept) > 20:
@@ -66,16 +66,16 @@ def random_history(rng, index, points, steps=14):
 @pytest.mark.parametrize(("d", "metric", "search"), SEARCHES)
 def test_any_history_gives_the_answers_of_an_index_built_anew(d, metric, search, kind):
     rng = np.random.default_rng(d)
-    points = SPACES[kind](rng, 1400, d) + (4.0 if metric == "cosine" else 0.0)
+    points = SPACES[kind](rng, 1200, d) + (4.0 if metric == "cosine" else 0.0)
     queries = np.concatenate([points[:8], points[-8:], rng.normal(size=(8, d)) + (4.0 if metric == "cosine" else 0.0)])
     plan = IndexPlan(metric, search, 12, 0.0)
-    start = build_index(points[:500], metric, search, 12)
-    asked = 0
-    for index, here in random_history(rng, grow(start, lambda: points[:500], plan), points):
+    start = build_index(points[:600], metric, search, 12)
+    merged = 0
+    for index, here in random_history(rng, grow(start, lambda: points[:600], plan), points):
         assert_same(index, build_index(here, metric, search, 12), queries, 12)
         np.testing.assert_array_equal(np.sort(index.points, axis=0), np.sort(here, axis=0))
-        asked += 1
-    assert asked > 3
+        merged += search == "line" or len(index._built.segments) > 1
+    assert merged > 2
 
 
 def test_distances_that_have_the_same_root_are_told_apart_by_their_squares():
@@ -131,12 +131,12 @@ def test_few_structures_are_searched_at_a_time():
 def test_forgotten_points_around_a_query_do_not_hide_the_others():
     """The search widens until it has found k that count."""
     rng = np.random.default_rng(0)
-    points = np.concatenate([rng.normal(scale=0.01, size=(200, 2)), 5 + rng.normal(size=(800, 2))])
+    points = np.concatenate([rng.normal(scale=0.01, size=(100, 2)), 5 + rng.normal(size=(900, 2))])
     plan = IndexPlan("euclidean", "boxes", 5, 0.0)
-    index = grow(plan.build(points), lambda: points, plan).restricted(np.arange(200, 1000))
+    index = grow(plan.build(points), lambda: points, plan).restricted(np.arange(100, 1000))
     assert len(index._built.segments) == 1
-    assert index._built.kept is not None  # not built again: a fifth is forgotten
-    assert_same(index, plan.build(points[200:]), np.zeros((3, 2)), 7)
+    assert index._built.kept is not None  # not built again: a tenth is forgotten
+    assert_same(index, plan.build(points[100:]), np.zeros((3, 2)), 7)
 
 
 @pytest.mark.parametrize("search", ["boxes", "brute", "kdtree"])
