@@ -1,7 +1,7 @@
 """An index that takes in points and lets go of others without being built again every time.
 
 Points lie in segments, one structure each: a large first one, and later ones for what was added since. Those later ones
-are joined as they pile up, and all are built into one again when more than an eighth of the points were added since, or
+are joined as they pile up, and all are built into one again when more than a tenth of the points were added since, or
 forgotten. The k nearest of all are picked from those of each segment by the rules of one structure: nearer ones, then
 those of the smallest index. So answers are, to the last bit, those of an index built anew.
 
@@ -24,7 +24,9 @@ from nearcal.space.search import MOST_PAIRS, Metric, NeighborIndex, Neighbors, S
 if TYPE_CHECKING:
     from nearcal.kernels.select import Nearest
 
-_MOST_CHANGED = 8  # all points are built into one structure when more than one in so many was added since, or forgotten
+_MOST_CHANGED = (
+    10  # all points are built into one structure when more than one in so many was added since, or forgotten
+)
 _FEW = 1024  # points added that share one structure
 _JOINED = 4  # structures of added points are joined unless the earlier one is so many times larger
 
@@ -184,8 +186,9 @@ class GrowingIndex:
         need = min(k, counting)
         out = Nearest(np.empty((len(points), k), np.int32), np.empty((len(points), k)), np.empty(len(points)))
         rows = np.arange(len(points))
-        # as many as would be needed if the forgotten were spread evenly, and a few more
-        wide = need if counting == n_first else min(n_first, need * n_first // max(counting, 1) + 16)
+        # Three standard deviations more than the forgotten among the k nearest if they were spread evenly.
+        forgotten = need * (n_first - counting) / max(counting, 1)
+        wide = min(n_first, need + int(np.ceil(forgotten + 3 * np.sqrt(forgotten))))
         while len(rows):  # ends at the latest with all points of the first segment
             queries = points if len(rows) == len(points) else points[rows]
             found = first.structure.nearest(queries, wide, 0.0)
