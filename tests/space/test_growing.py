@@ -45,15 +45,15 @@ def random_history(rng, index, points, steps=14):
     here = points[: index.shape[0]]
     rest = points[index.shape[0] :]
     for _ in range(steps):
-        size = int(rng.choice([1, 1, 3, 60]))
+        size = int(rng.choice([1, 1, 3, 40]))
         index, here, rest = index.extended(rest[:size]), np.concatenate([here, rest[:size]]), rest[size:]
         match rng.integers(4):
             case 0:
                 kept = np.arange(len(here))[int(rng.integers(1, 30)) :]
             case 1:
-                kept = np.flatnonzero(rng.random(len(here)) < rng.choice([0.6, 0.97]))
+                kept = np.flatnonzero(rng.random(len(here)) < rng.choice([0.6, 0.99, 0.99]))
             case 2:  # all that is near a place
-                kept = np.flatnonzero(here[:, 0] > np.quantile(here[:, 0], 0.1))
+                kept = np.flatnonzero(here[:, 0] > np.quantile(here[:, 0], 0.02))
             case _:
                 kept = np.arange(len(here))
         if len(kept) > 20:
@@ -66,30 +66,30 @@ def random_history(rng, index, points, steps=14):
 @pytest.mark.parametrize(("d", "metric", "search"), SEARCHES)
 def test_any_history_gives_the_answers_of_an_index_built_anew(d, metric, search, kind):
     rng = np.random.default_rng(d)
-    points = SPACES[kind](rng, 1400, d) + (4.0 if metric == "cosine" else 0.0)
+    points = SPACES[kind](rng, 1200, d) + (4.0 if metric == "cosine" else 0.0)
     queries = np.concatenate([points[:8], points[-8:], rng.normal(size=(8, d)) + (4.0 if metric == "cosine" else 0.0)])
     plan = IndexPlan(metric, search, 12, 0.0)
-    start = build_index(points[:500], metric, search, 12)
-    asked = 0
-    for index, here in random_history(rng, grow(start, lambda: points[:500], plan), points):
+    start = build_index(points[:600], metric, search, 12)
+    merged = 0
+    for index, here in random_history(rng, grow(start, lambda: points[:600], plan), points):
         assert_same(index, build_index(here, metric, search, 12), queries, 12)
         np.testing.assert_array_equal(np.sort(index.points, axis=0), np.sort(here, axis=0))
-        asked += 1
-    assert asked > 3
+        merged += search == "line" or len(index._built.segments) > 1
+    assert merged > 2
 
 
 def test_distances_that_have_the_same_root_are_told_apart_by_their_squares():
     """The square decides who is nearer, also where roots are rounded to the same number, and then the index."""
-    first = np.stack([np.random.default_rng(3).uniform(1, 2, size=200), np.full(200, 2.1e-8)], axis=1)
+    first = np.stack([np.random.default_rng(3).uniform(1, 2, size=300), np.full(300, 2.1e-8)], axis=1)
     added = first[:25] * [1, 0]  # their squares are smaller by the last bit, many of their roots are the same
     points, query = np.concatenate([first, added]), np.zeros((1, 2))
     squares = (points**2).sum(axis=1)
-    assert ((np.sqrt(squares[200:]) == np.sqrt(squares[:25])) & (squares[200:] < squares[:25])).sum() > 5
+    assert ((np.sqrt(squares[300:]) == np.sqrt(squares[:25])) & (squares[300:] < squares[:25])).sum() > 5
     plan = IndexPlan("euclidean", "boxes", 5, 0.0)
     index = grow(plan.build(first), lambda: first, plan).extended(added)
     assert len(index._built.segments) == 2
-    for k in range(1, 225):
-        expected = np.sort(np.lexsort((np.arange(225), squares))[:k])
+    for k in range(1, 325):
+        expected = np.sort(np.lexsort((np.arange(325), squares))[:k])
         np.testing.assert_array_equal(index.nearest(query, k, 0.0).indices, expected)
         np.testing.assert_array_equal(plan.build(points).nearest(query, k, 0.0).indices, expected)
 
@@ -97,7 +97,7 @@ def test_distances_that_have_the_same_root_are_told_apart_by_their_squares():
 def test_structures_are_built_seldom(monkeypatch):
     built = []
     plan = IndexPlan("euclidean", "boxes", 5, 0.0)
-    points = np.random.default_rng(0).normal(size=(9000, 2))
+    points = np.random.default_rng(0).normal(size=(10_000, 2))
     original = IndexPlan.build
 
     def build(self, some):
@@ -105,14 +105,14 @@ def test_structures_are_built_seldom(monkeypatch):
         return original(self, some)
 
     monkeypatch.setattr(IndexPlan, "build", build)
-    index = grow(original(plan, points[:8000]), lambda: points[:8000], plan)
-    for row in range(8000, 9000):
+    index = grow(original(plan, points[:9200]), lambda: points[:9200], plan)
+    for row in range(9200, 10_000):
         index = index.extended(points[row : row + 1])
         index.nearest(points[:1], 5, 0.0)
-    assert max(built) <= 1024  # an eighth was not reached: the large structure is the first one
-    assert sum(built) < 1000 * 1024 / 2 + 1024
+    assert max(built) <= 1024  # a tenth was not reached: the large structure is the first one
+    assert sum(built) < 800 * 800 / 2 + 1024
     index.extended(points[:500]).nearest(points[:1], 5, 0.0)
-    assert built[-1] == 9500  # and now it was
+    assert built[-1] == 10_500  # and now it was
 
 
 def test_few_structures_are_searched_at_a_time():
@@ -131,12 +131,12 @@ def test_few_structures_are_searched_at_a_time():
 def test_forgotten_points_around_a_query_do_not_hide_the_others():
     """The search widens until it has found k that count."""
     rng = np.random.default_rng(0)
-    points = np.concatenate([rng.normal(scale=0.01, size=(200, 2)), 5 + rng.normal(size=(800, 2))])
+    points = np.concatenate([rng.normal(scale=0.01, size=(90, 2)), 5 + rng.normal(size=(910, 2))])
     plan = IndexPlan("euclidean", "boxes", 5, 0.0)
-    index = grow(plan.build(points), lambda: points, plan).restricted(np.arange(200, 1000))
+    index = grow(plan.build(points), lambda: points, plan).restricted(np.arange(90, 1000))
     assert len(index._built.segments) == 1
-    assert index._built.kept is not None  # not built again: a fifth is forgotten
-    assert_same(index, plan.build(points[200:]), np.zeros((3, 2)), 7)
+    assert index._built.kept is not None  # not built again: less than a tenth is forgotten
+    assert_same(index, plan.build(points[90:]), np.zeros((3, 2)), 7)
 
 
 @pytest.mark.parametrize("search", ["boxes", "brute", "kdtree"])
