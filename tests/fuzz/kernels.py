@@ -15,7 +15,7 @@ import nearcal as nc
 from nearcal.kernels import adjust, leave_one_out, quantiles, select, series, summary, trees, weights
 from nearcal.recalibration import SMOOTHINGS
 from nearcal.recalibration.neighborhoods import smoothing_code
-from nearcal.space import _exact
+from nearcal.space import IndexPlan, _exact, grow
 from tests import reference
 
 LEVELS = np.array([0.0, 1e-300, 1e-9, 0.3, 0.5, 0.9, 1 - 1e-16, 1.0])
@@ -82,6 +82,30 @@ def attack_searches(rng):
         found = index.nearest(odd, k, eps).indices
         assert ((found >= 0) & (found < n)).all()
         index.within(odd, radius)
+
+
+def attack_growing(rng):
+    """The nearest of two structures, some points of which are forgotten, as those of one."""
+    n, d = int(rng.choice([20, 65, 300, 1100])), int(rng.choice([1, 2, 5, 17]))
+    points = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-140, 140)
+    if rng.random() < 0.5:
+        points = np.round(3 * points / np.abs(points).max())
+    first, kept = (
+        int(rng.integers(n - n // 8, n + 1)),
+        np.sort(rng.permutation(n)[: int(rng.integers(n - n // 4, n + 1))]),
+    )
+    plan = IndexPlan("euclidean", str(rng.choice(["boxes", "brute"])), 3, 0.0)
+    index = grow(plan.build(points[:first]), lambda: points[:first], plan)
+    index = index.extended(points[first:]).restricted(kept) if first < n else index.restricted(kept)
+    queries = np.concatenate([points[rng.integers(n, size=4)], points[:4] * rng.normal(size=(4, d))])
+    squares = reference.squares(points[kept], queries)
+    for k in {1, int(rng.integers(1, len(kept) + 1)), len(kept)}:
+        expected = np.sort(np.argsort(squares, axis=1, kind="stable")[:, :k], axis=1)
+        np.testing.assert_array_equal(index.nearest(queries, k, 0.0).indices.reshape(-1, k), expected)
+        odd = queries.copy()
+        odd[rng.integers(len(odd)), rng.integers(d)] = rng.choice(ODD)
+        found = index.nearest(odd, k, 0.0).indices
+        assert ((found >= 0) & (found < len(kept))).all()
 
 
 # ---- neighbourhoods -------------------------------------------------------------------------------------------------
@@ -237,6 +261,7 @@ ATTACKS = {
         "line.query_line", "line.reach_line", "radius.within_blocks", "radius.within_boxes", "tree._cut",
         "tree.find_leaves",
     ],
+    attack_growing: ["growing.merge_nearest", "growing.put_in_order", "growing.within_bounds"],
     attack_weighted_quantiles: ["quantiles.weighted_quantiles"],
     attack_summaries: ["summary.row_moments", "summary.weight_below", "summary.weighted_moments"],
     attack_weigh: ["weights.weigh"],

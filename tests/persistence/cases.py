@@ -33,6 +33,13 @@ def thinned(*shape, **options):
         return local(*shape, **options)()
 
 
+def updated(**options):
+    """Fit on a part, then add the rest and forget some."""
+    dist, y, space = calibration_set()
+    rc = nc.LocalRecalibrator(**options).fit(dist[:600], y[:600], space[:600])
+    return rc.update(dist[600:], y[600:], space[600:]).forget([3, 5, -1])
+
+
 CASES = {
     "line": local(1, k=50),
     "boxes": local(3, k=50),
@@ -77,6 +84,13 @@ CASES = {
         eps=0.1,
         quantile_rule="interpolated",
         workers=nc.Workers(threads=1, memory=2**25),
+    ),
+    "updated": lambda: updated(k=50),
+    "updated, all corrections": lambda: updated(
+        k=50,
+        scaling="standard",
+        corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+        quantile_rule="predictive",
     ),
     "KNNRegressor": lambda: _fit(nc.KNNRegressor(k=30)),
     "GlobalRecalibrator": lambda: _fit(nc.GlobalRecalibrator()),

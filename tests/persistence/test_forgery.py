@@ -267,6 +267,10 @@ def twice(array):
         ("faiss", "index_.center", lambda center: np.full_like(center, 1e155), "center must lie among the points"),
         ("kdtree", "index_.placed", lambda placed: 1e160 * placed, "placed must not exceed 1e.150"),
         ("boxes", "space_map_.center", lambda center: center[:-1], "spaces of n_features_in_ columns"),
+        ("whitening", "positions_", twice, "positions_ must be n_cal_ rows"),
+        ("whitening", "positions_", lambda positions: positions[:, :-1], "positions_ must be n_cal_ rows"),
+        ("whitening", "positions_", lambda positions: np.full_like(positions, np.nan), "positions_ must be finite"),
+        ("VarianceScaling", "z_", twice, "z_ must have n_cal_ scores"),
         ("QuantileNetRecalibrator", "first_to_second", twice, "first_to_second must have .* shape"),
         ("QuantileNetRecalibrator", "input_to_second", twice, "input_to_second must have .* shape"),
         ("QuantileNetRecalibrator", "second_bias", twice, "second_bias must have .* shape"),
@@ -281,6 +285,14 @@ def test_arrays_that_do_not_fit_each_other(kind, name, change, message, files):
 
     with pytest.raises(nc.ArtefactError, match=message):
         nc.load(forge(files(kind), change_one))
+
+
+def test_positions_that_are_missing_where_the_index_has_others(files):
+    def change(objects, arrays):
+        objects["LocalRecalibrator"]["holds"]["learnt"]["dict"]["positions_"] = None
+
+    with pytest.raises(nc.ArtefactError, match="positions_ must be n_cal_ rows"):
+        nc.load(forge(files("whitening"), change))
 
 
 def test_two_maps_of_a_network_that_have_changed_places(files):

@@ -141,50 +141,52 @@ def _settle(values, ids, count, k, points, queries, r, by_square, work, work_ids
 
 
 @kernel
-def merge_nearest(first, indptr, indices, distances, numbers, points, queries, k, need, by_square, room, scratch, out):
-    """K nearest points of each query among a first set and others, in the order of their index.
+def merge_nearest(first, others, numbers, points, queries, k, need, by_square, work, order, out):
+    """K nearest points of query i among a first set and others into row order[i], in the order of their index.
 
     Parameters
     ----------
     first : Nearest
         At least the nearest of the first set that matter, in the order of their index.
-    indptr, indices, distances
-        Those of the others that may matter, likewise; their indices are larger.
+    others : tuple
+        Row pointers, indices and distances of those of the others that may matter, likewise; their indices are larger.
     numbers
         The number of each point among those that count, -1 for others; empty, if all count and have their own.
     points, queries
         Where they are: distances are roots, and of equal ones squares decide if ``by_square``, then the index.
     need
         How many points of the first set, or all that it has, make sure of the result; fewer give a radius of -1.
-    room
-        Scratch for as many candidates as a query may have: values, ids, and both again.
+    work : tuple
+        Room for as many candidates as a query may have (values, ids, and both again), and scratch to select.
     """
-    values, ids, work, work_ids = room
-    for r in range(len(queries)):
-        if first.distances.shape[1] > 0 and np.isnan(first.distances[r, 0]):
+    (indptr, indices, distances), (room, scratch) = others, work
+    values, ids = room[0], room[1]
+    for q in range(len(queries)):
+        r = order[q]
+        if first.distances.shape[1] > 0 and np.isnan(first.distances[q, 0]):
             write_nowhere(k, out, r)
             continue
         count = np.int64(0)
         for i in range(first.indices.shape[1]):
-            if len(numbers) == 0 or numbers[first.indices[r, i]] >= 0:
-                values[count], ids[count] = first.distances[r, i], first.indices[r, i]
+            if len(numbers) == 0 or numbers[first.indices[q, i]] >= 0:
+                values[count], ids[count] = first.distances[q, i], first.indices[q, i]
                 count += 1
         if count < need:
             out.radius[r] = -1.0
             continue
-        for i in range(indptr[r], indptr[r + 1]):
+        for i in range(indptr[q], indptr[q + 1]):
             if len(numbers) == 0 or numbers[indices[i]] >= 0:
                 values[count], ids[count] = distances[i], indices[i]
                 count += 1
         kth, square, last = np.inf, np.inf, np.int64(2**31)
         if count > k:
-            kth, square, last = _settle(values, ids, count, k, points, queries, r, by_square, work, work_ids, scratch)
+            kth, square, last = _settle(values, ids, count, k, points, queries, q, by_square, room[2], room[3], scratch)
         kept, radius = 0, 0.0
         for i in range(count):
             if values[i] > kth or kept == k:
                 continue
             if values[i] == kth and square < np.inf:
-                own = _square(points, ids[i], queries, r) if by_square else 0.0
+                own = _square(points, ids[i], queries, q) if by_square else 0.0
                 if own > square or (own == square and ids[i] > last):
                     continue
             out.indices[r, kept] = numbers[ids[i]] if len(numbers) > 0 else ids[i]
@@ -192,3 +194,5 @@ def merge_nearest(first, indptr, indices, distances, numbers, points, queries, k
             radius = max(radius, values[i])
             kept += 1
         out.radius[r] = radius
+        if kept < k:  # where squares are no numbers
+            write_nowhere(k, out, r)

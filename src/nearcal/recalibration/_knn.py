@@ -83,7 +83,7 @@ class KNNRegressor(LocalRecalibrator):
     def relearn(self) -> Self:
         """Learn again all that was learnt from the calibration set, as :meth:`LocalRecalibrator.relearn` does."""
         self._require_fitted()
-        return self.fit(None, self.calibration_.z * self.unit_, self.positions_.array)
+        return self.fit(None, self.calibration_.z * self.unit_, self._positions())
 
     def _hold_rows(self, calibration: CalibrationScores, *parts: Any, **more: Any) -> None:
         unit = self.unit_ if self.corrections_ else _unit_of(calibration.z * self.unit_)

@@ -108,8 +108,8 @@ class LocalRecalibrator(Recalibrator):
         The search structure.
     corrections_ : tuple of LearntCorrection
         The corrections as they were learnt; those that neighbourhoods are too small for are left out.
-    positions_ : GrowingRows
-        Where calibration points are, as it was given: for :meth:`relearn`.
+    positions_ : GrowingRows or None
+        Where calibration points are, as it was given, for :meth:`relearn`; None where they are the points of the index.
 
     References
     ----------
@@ -139,7 +139,7 @@ class LocalRecalibrator(Recalibrator):
     index_: NeighborIndex
     corrections_: tuple[LearntCorrection, ...]
     own_isolation_: OwnIsolation
-    positions_: GrowingRows
+    positions_: GrowingRows | None
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class LocalRecalibrator(Recalibrator):
         self.neighborhood_, self.quantile_rule_ = neighborhood, self.quantile_rule
         self.space_map_, self.index_, self.corrections_ = space.map, whole.index, tuple(learnt)
         self.calibration_, self.own_isolation_ = calibration, own_isolation
-        self.positions_ = GrowingRows(space.space)
+        self.positions_ = None if _are_positions(space.map, whole.index) else GrowingRows(space.space)
         self.n_features_in_ = space.space.shape[1]
         self.n_cal_ = len(calibration)
         return self
@@ -270,7 +270,7 @@ class LocalRecalibrator(Recalibrator):
         self._hold_rows(
             self.calibration_.extended(z),
             self._growing_index().extended(points),
-            self.positions_.extended(space),
+            None if self.positions_ is None else self.positions_.extended(space),
             tuple(correction.extended(points) for correction in self.corrections_),
         )
 
@@ -284,7 +284,7 @@ class LocalRecalibrator(Recalibrator):
         self._hold_rows(
             self.calibration_.restricted(rows),
             self._growing_index().restricted(rows),
-            self.positions_.kept(rows),
+            None if self.positions_ is None else self.positions_.kept(rows),
             tuple(correction.restricted(rows) for correction in self.corrections_),
         )
 
@@ -307,21 +307,24 @@ class LocalRecalibrator(Recalibrator):
         """
         self._require_fitted()
         self._check_options()
-        return self.fit_space(
-            CalibrationScores(self.calibration_.z), self._space(self.positions_.array, self.calibration_.z)
-        )
+        z = self.calibration_.z
+        return self.fit_space(CalibrationScores(z), self._space(self._positions(), z))
+
+    def _positions(self) -> FloatArray:
+        """Return where calibration points are, as it was given."""
+        return self.index_.points if self.positions_ is None else self.positions_.array
 
     def _growing_index(self) -> Growing:
         near = self.neighborhood_
         eps = near.eps if isinstance(near, KNearest) else 0.0
         plan = IndexPlan(self.index_.metric, self.search, near.least, eps)
-        return grow(self.index_, lambda: self.space_map_(self.positions_.array), plan)
+        return grow(self.index_, lambda: self.space_map_(self._positions()), plan)
 
     def _hold_rows(
         self,
         calibration: CalibrationScores,
         index: Growing,
-        positions: GrowingRows,
+        positions: GrowingRows | None,
         corrections: tuple[LearntCorrection, ...],
         **more: Any,
     ) -> None:
@@ -444,19 +447,15 @@ class LocalRecalibrator(Recalibrator):
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def _to_saved(self) -> dict[str, Any]:
-        """Return what a file keeps: the index in one structure, and positions where it has others than these."""
+        """Return what a file keeps: the index in one structure."""
         index, own = settle(self.index_), self.own_isolation_
         saved = super()._to_saved()
         saved["learnt"] |= {
             "index_": index,
             "own_isolation_": OwnIsolation(index, own.rows, own.queries),
-            "positions_": None if self._points_are_positions() else self.positions_.array,
+            "positions_": None if self.positions_ is None else self.positions_.array,
         }
         return saved
-
-    def _points_are_positions(self) -> bool:
-        """Tell whether an index knows the positions as they were given: neither scaled nor brought to a sphere."""
-        return self.space_map_.matrix is None and self.index_.metric != "cosine"
 
     def _check_learnt(self) -> None:
         matrix, n = self.space_map_.matrix, self.n_cal_
@@ -474,8 +473,13 @@ class LocalRecalibrator(Recalibrator):
         near = self.neighborhood_
         fits = near.k <= n if isinstance(near, KNearest) else near.n_cal == n and Radius.of(near.radius) is near.radius
         require(fits, "neighborhood_ must be one among n_cal_ points")
-        held: Any = self.positions_  # of a file
-        require((held is None) == self._points_are_positions(), "positions_ must be there if the index has others")
-        positions = self.index_.points if held is None else held
-        require(positions.shape == (n, self.n_features_in_), "positions_ must be n_cal_ rows of n_features_in_ columns")
-        self.positions_ = GrowingRows(positions)
+        held: Any = self.positions_  # as a file has them
+        is_missing = held is None and not _are_positions(self.space_map_, self.index_)
+        fits = not is_missing and (held is None or held.shape == (n, self.n_features_in_))
+        require(fits, "positions_ must be n_cal_ rows of n_features_in_ columns, where the index has others")
+        self.positions_ = None if held is None else GrowingRows(held)
+
+
+def _are_positions(space_map: SpaceMap, index: NeighborIndex) -> bool:
+    """Tell whether the points of an index are positions as they were given: neither scaled nor brought to a sphere."""
+    return space_map.matrix is None and index.metric != "cosine"

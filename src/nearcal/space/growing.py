@@ -1,10 +1,9 @@
 """An index that takes in points and lets go of others without being built again every time.
 
 Points lie in segments, one structure each: a large first one, and later ones for what was added since. Those later ones
-are joined as they pile up, and all are built into one again when they hold more than an eighth of the points, or when
-more than a quarter of the points in structures were forgotten. The k nearest of all are picked from those of each
-segment by the rules of one structure: nearer ones, then those of the smallest index. So answers are, to the last bit,
-those of an index built anew.
+are joined as they pile up, and all are built into one again when more than a tenth of the points were added since, or
+forgotten. The k nearest of all are picked from those of each segment by the rules of one structure: nearer ones, then
+those of the smallest index. So answers are, to the last bit, those of an index built anew.
 
 Searches whose answers depend on how points lie in the structure (with eps > 0, and faiss) are built anew when they are
 asked for the first time after a change; a sorted line takes new points in where they belong.
@@ -25,8 +24,9 @@ from nearcal.space.search import MOST_PAIRS, Metric, NeighborIndex, Neighbors, S
 if TYPE_CHECKING:
     from nearcal.kernels.select import Nearest
 
-_MOST_ADDED = 8  # all points are built into one structure when more than one in so many was added since,
-_MOST_FORGOTTEN = 4  # or more than one in so many was forgotten
+_MOST_CHANGED = (
+    10  # all points are built into one structure when more than one in so many was added since, or forgotten
+)
 _FEW = 1024  # points added that share one structure
 _JOINED = 4  # structures of added points are joined unless the earlier one is so many times larger
 
@@ -131,7 +131,7 @@ class GrowingIndex:
         rows, kept, segments = self._parts
         in_first = segments[0].stop if segments else 0
         forgotten = 0 if kept is None else len(rows) - len(kept)
-        if _MOST_ADDED * (len(rows) - in_first) > len(rows) or _MOST_FORGOTTEN * forgotten > len(rows):
+        if _MOST_CHANGED * (len(rows) - in_first + forgotten) > len(rows):
             points = np.ascontiguousarray(self._parts.points())
             return _Parts(GrowingRows(points), None, (_Segment(0, len(points), self.plan.build(points)),))
         stop = segments[-1].stop
@@ -180,23 +180,21 @@ class GrowingIndex:
     def _merge(self, points: FloatArray, k: int) -> Neighbors:
         from nearcal.kernels.select import Nearest
 
-        (first, *added), n_first = self._built.segments, self._built.segments[0].stop
+        first, *added = self._built.segments
+        n_first = first.stop
         counting = n_first if len(self._numbers) == 0 else int((self._numbers[:n_first] >= 0).sum())
         need = min(k, counting)
         out = Nearest(np.empty((len(points), k), np.int32), np.empty((len(points), k)), np.empty(len(points)))
-        which = np.arange(len(points))
-        # as many as would be needed if the forgotten were spread evenly, and a few more
-        wide = need if counting == n_first else min(n_first, need * n_first // max(counting, 1) + 16)
-        while len(which):
-            queries = points if len(which) == len(points) else points[which]
+        rows = np.arange(len(points))
+        # Three standard deviations more than the forgotten among the k nearest if they were spread evenly.
+        forgotten = need * (n_first - counting) / max(counting, 1)
+        wide = min(n_first, need + int(np.ceil(forgotten + 3 * np.sqrt(forgotten))))
+        while len(rows):  # ends at the latest with all points of the first segment
+            queries = points if len(rows) == len(points) else points[rows]
             found = first.structure.nearest(queries, wide, 0.0)
             bounds = found.radius if need == k else np.full(len(queries), np.inf)
-            part = self._pick(found, self._search_added(added, queries, bounds, k), queries, k, need)
-            done = part.radius >= 0
-            done |= np.isnan(part.radius)
-            out.indices[which[done]], out.distances[which[done]] = part.indices[done], part.distances[done]
-            out.radius[which[done]] = part.radius[done]
-            which, wide = which[~done], min(2 * wide, n_first)
+            self._pick(found, self._search_added(added, queries, bounds, k), queries, k, need, rows, out)
+            rows, wide = rows[out.radius[rows] < 0], min(2 * wide, n_first)
         return Neighbors(equal_rows(len(points), k), out.indices.ravel(), out.distances.ravel(), out.radius)
 
     def _search_added(self, added: "list[_Segment]", queries: FloatArray, bounds: FloatArray, k: int) -> Neighbors:
@@ -204,14 +202,17 @@ class GrowingIndex:
         parts = []
         for start, stop, index in added:
             if self._is_scipys:
-                found = index.nearest(queries, min(k, stop - start), 0.0)
+                forgotten = int((self._numbers[start:stop] < 0).sum())
+                found = index.nearest(queries, min(k + forgotten, stop - start), 0.0)
             else:
                 found = index.within_bounds(queries, bounds)  # type: ignore[attr-defined]
             parts.append(replace(found, indices=found.indices + np.int32(start)))
         return _side_by_side(parts, len(queries))
 
-    def _pick(self, found: Neighbors, added: Neighbors, queries: FloatArray, k: int, need: int) -> "Nearest":
-        """Return the k nearest of what was found in the first segment and in later ones."""
+    def _pick(
+        self, found: Neighbors, added: Neighbors, queries: FloatArray, k: int, need: int, rows: IntArray, out: "Nearest"
+    ) -> None:
+        """Write the k nearest of what was found in the first segment and in later ones into rows of ``out``."""
         from nearcal.kernels.growing import merge_nearest
         from nearcal.kernels.select import Nearest, make_scratch
 
@@ -219,12 +220,10 @@ class GrowingIndex:
         first = Nearest(found.indices.reshape(shape), found.distances.reshape(shape), found.radius)
         longest = first.indices.shape[1] + int(np.diff(added.indptr).max(initial=0))
         room = np.empty(longest), np.empty(longest, np.int32), np.empty(longest), np.empty(longest, np.int32)
-        out = Nearest(np.empty((len(queries), k), np.int32), np.empty((len(queries), k)), np.empty(len(queries)))
         merge_nearest(
-            first, added.indptr, added.indices, added.distances, self._numbers, _frozen(self._built.rows.array),
-            _frozen(queries), k, need, not self._is_scipys, room, make_scratch(longest), out,
+            first, (added.indptr, added.indices, added.distances), self._numbers, _frozen(self._built.rows.array),
+            _frozen(queries), k, need, not self._is_scipys, (room, make_scratch(longest)), rows, out,
         )  # fmt: skip
-        return out
 
     def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
         """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
