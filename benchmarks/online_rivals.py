@@ -1,7 +1,7 @@
 """Adaptive conformal inference and conformal PID control, from their papers, for signed residuals at both ends.
 
-Each function takes residuals y - forecast (T,), the miscoverage of one end and the burn-in, and returns what is added to
-the forecast for the upper end; for the lower end it is asked about the negative residuals.
+Each function takes residuals y - forecast (T,), the miscoverage of one end and the burn-in, and returns what is added
+to the forecast for the upper end; for the lower end it is asked about the negative residuals.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 def aci(scores, miss, burn_in, gamma):
     """Adaptive conformal inference (Gibbs and Candès, 2021): the level of the empirical quantile of all past scores.
 
-    Where the level leaves (0, 1) the paper's set is everything; here it ends at the farthest score so far, in its favour:
-    one infinite interval would make its mean score infinite.
+    Where the level leaves (0, 1) the paper's set is everything; here it ends at the farthest score so far, in its
+    favour: one infinite interval would make its mean score infinite.
     """
     ends, level = np.full(len(scores), np.nan), miss
     for t in range(burn_in, len(scores)):
@@ -81,3 +81,30 @@ def _smooth(values, rate):
     for t, value in enumerate(values):
         levels[t + 1] = levels[t] + rate * (value - levels[t])
     return levels
+
+
+# the settings of each that are tried; the best in hindsight is what ours is held against
+SETTINGS = {
+    "ACI": (0.005, 0.01, 0.05, 0.1),
+    "quantile tracking": (0.02, 0.05, 0.1, 0.2),
+    "conformal PI": (0.02, 0.05, 0.1, 0.2),
+    "conformal PID": (0.02, 0.05, 0.1, 0.2),
+}
+
+
+def intervals_of_all(y, forecast, season, miss, burn_in):
+    """Return lower and upper ends by method and setting, for the miscoverage of each end."""
+    residuals = y - forecast
+    casts = {sign: theta(sign * residuals, burn_in, season) for sign in (1, -1)}
+    ways = {
+        "ACI": lambda scores, sign, setting: aci(scores, miss, burn_in, setting),
+        "quantile tracking": lambda scores, sign, setting: pid(scores, miss, burn_in, setting, integrator=False),
+        "conformal PI": lambda scores, sign, setting: pid(scores, miss, burn_in, setting),
+        "conformal PID": lambda scores, sign, setting: pid(scores, miss, burn_in, setting, forecast=casts[sign]),
+    }
+    ends = {}
+    for name, way in ways.items():
+        for setting in SETTINGS[name]:
+            lower, upper = (forecast + sign * way(sign * residuals, sign, setting) for sign in (-1, 1))
+            ends[f"{name}, {setting:g}"] = lower, upper
+    return ends

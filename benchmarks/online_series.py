@@ -42,7 +42,7 @@ def made(seed):
 
 
 def _forecasts(rng, y, signal):
-    """A forecaster that knows the signal, one that repeats the last response, and one that is a constant."""
+    """Return forecasts that know the signal, repeat the last response, or average the last two hundred."""
     last = np.concatenate([y[:1], y[:-1]])
     slow = np.convolve(y, np.full(200, 1 / 200))[: len(y)]
     return {"signal": signal, "last": last, "slow": np.concatenate([slow[:1], slow[:-1]])}

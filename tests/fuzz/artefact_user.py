@@ -18,7 +18,7 @@ import numpy as np
 import nearcal as nc
 from nearcal.models import CalibratedModel, Recalibration
 from nearcal.persistence import read
-from tests.persistence.cases import answers
+from tests.persistence.cases import answers, answers_of_stream
 
 ROOM = 2**31  # bytes beyond what the process has when it is ready
 
@@ -31,6 +31,8 @@ def use(artefact, d):
         rng = np.random.default_rng(3)
         out = content.predict({"mu": rng.normal(size=9), "x": rng.uniform(-2, 2, size=9)})
         said += out.mean().tobytes() + out.ppf([0.1, 0.9]).tobytes() + str(content).encode()
+    if isinstance(content, nc.OnlineRecalibrator | nc.CalibrationMonitor):
+        return said + repr(content).encode() + answers_of_stream(content)
     if isinstance(content, CalibratedModel | Recalibration):
         said += f"{content.reason} {content.layer}".encode()
         content = content.recalibrator

@@ -18,7 +18,7 @@ import nearcal as nc
 from nearcal._saved import savable_classes
 from nearcal.persistence._encoding import import_savable
 from nearcal.persistence._file import read_file
-from tests.persistence.cases import CASES, MODELS
+from tests.persistence.cases import CASES, MODELS, STREAMS
 from tests.persistence.test_forgery import forge_header, write_forged
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +26,10 @@ PATIENCE = 20  # seconds until no answer counts as a hang
 
 # of every class, the kinds of files that hold one
 SUBJECTS = {
+    "Alarm": ["CalibrationMonitor after an alarm"],
     "BlockedBrute": ["brute"],
     "CalibratedModel": ["CalibratedModel"],
+    "CalibrationMonitor": ["CalibrationMonitor", "CalibrationMonitor after an alarm"],
     "CalibrationScores": ["GlobalRecalibrator", "KNNRegressor", "line", "weighted"],
     "Candidate": ["CalibratedModel"],
     "ColumnsModel": ["CalibratedModel"],
@@ -50,8 +52,10 @@ SUBJECTS = {
     "LearntLinear": ["all corrections"],
     "LearntPolish": ["all corrections"],
     "LearntShrinkage": ["all corrections"],
+    "LevelTracker": ["OnlineRecalibrator", "OnlineRecalibrator without a recalibrator"],
     "LocalLinear": ["all corrections"],
     "LocalRecalibrator": ["line", "boxes", "all corrections"],
+    "OnlineRecalibrator": ["OnlineRecalibrator", "OnlineRecalibrator without a recalibrator"],
     "OwnIsolation": ["boxes", "line"],
     "PointHead": ["Recalibration"],
     "PointWeights": ["weighted", "weighted, radius", "ConformalRecalibrator, weighted"],
@@ -68,6 +72,7 @@ SUBJECTS = {
     "Table": ["CalibratedModel"],
     "Tuning": ["CalibratedModel"],
     "VarianceScaling": ["VarianceScaling"],
+    "WaitingRoom": ["OnlineRecalibrator"],
     "WeightedSteps": ["GlobalRecalibrator, weighted"],
     "WithinRadius": ["radius, thin rows", "weighted, radius"],
     "Workers": ["all options"],
@@ -118,7 +123,7 @@ def user():
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, user):
     """Return the file of a kind, the dimensions of its space, and what it says; written once."""
-    folder, cases, known = tmp_path_factory.mktemp("artefacts"), CASES | MODELS, {}
+    folder, cases, known = tmp_path_factory.mktemp("artefacts"), CASES | MODELS | STREAMS, {}
 
     def file(kind):
         if kind not in known:

@@ -14,6 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from nearcal.cli._app import COMMANDS, MISTAKEN, run
+from nearcal.cli._monitor import LOST
 from tests.cli.tables import NORMAL, make_table, read_table, write_table
 
 FIT = ("--y", "price", *NORMAL, "--space", "h*", "--k", "20")
@@ -23,6 +24,7 @@ SUBJECTS = {
     "predict": ("model", "table", "out"),
     "evaluate": ("model", "table"),
     "report": ("model", "table", "out.html"),
+    "monitor": ("model", "table"),
     "inspect": ("model",),
 }
 READ_NO_FILES = {"demo"}
@@ -54,6 +56,12 @@ OPTIONS = {
         ("--features", ["", "*", "city", "id,city", "nothing", "["]),
         ("--title", ["", "<script>", "\udce9", "x" * 10_000]),
         ("--coverage", ["0", "1", "0.5"]),
+    ],
+    "monitor": [
+        ("--false-alarm", ["0", "1", "nan", "0.5", "1e-300", "x"]),
+        ("--y", ["", "city", "mu", "nothing"]),
+        ("--state", ["", ".", "/", "nothing/state.nearcal"]),
+        ("--base", []),
     ],
     "inspect": [("--json", [])],
 }
@@ -123,7 +131,7 @@ def _check(code, out, err, output, before, after, as_json):
     written = {path for path in after if path not in before or after[path] != before[path]}
     assert "Traceback" not in out + err
     assert {path for path in before if path not in after} == set(), "an input is gone"
-    if code == 0:
+    if code in (0, LOST):
         target = {os.path.realpath(output)} if output is not None else set()
         assert written <= target, f"written besides the output: {written}"
         if output is not None:

@@ -164,6 +164,49 @@ MODELS = {
 }
 
 
+def _online():
+    """A stream of which some responses are told, and predictions of every family wait."""
+    online = nc.OnlineRecalibrator(local(2, k=50, quantile_rule="predictive")(), window=702)
+    dist, y, space = calibration_set(2, 5)
+    online.observe(online.predict(dist, space).tickets, y)
+    normal = nc.Normal(1.0, 2.0)
+    bases = [normal, nc.LogNormal(0.0, 1.0), nc.Gamma(2.0, 1.0), nc.StudentT(4.0, 0.0, 1.0), nc.Laplace(0.0, 1.0)]
+    bases += [
+        nc.Samples([[1.0, 3.0, 4.0]]),
+        nc.Quantiles([0.1, 0.9], [[1.0, 2.0]]),
+        nc.Mixture([0.3, 0.7], [normal] * 2),
+    ]
+    for base in bases:
+        online.predict(base, [[1.0, 2.0]])
+    return online
+
+
+def _monitor(shift):
+    monitor = nc.CalibrationMonitor(0.02, seed=1)
+    monitor.observe_scores(np.random.default_rng(0).normal(shift, size=60))
+    return monitor
+
+
+STREAMS = {
+    "OnlineRecalibrator": _online,
+    "OnlineRecalibrator without a recalibrator": lambda: nc.OnlineRecalibrator(coverages=[0.5], step=0.2),
+    "CalibrationMonitor": lambda: _monitor(0.0),
+    "CalibrationMonitor after an alarm": lambda: _monitor(2.0),
+}
+
+
+def answers_of_stream(stream):
+    """Return what a stream goes on to say, bit for bit."""
+    if isinstance(stream, nc.CalibrationMonitor):
+        alarm = stream.observe_scores([0.3, -1.2, 2.0])
+        return f"{alarm} {stream.p_value!r} {stream.log_evidence!r}".encode()
+    for ticket in stream.waiting.tolist():
+        stream.observe(ticket, 1.4)
+    out = stream.predict(nc.Normal([0.0, 1.0], 1.0), [[4.0, 8.0], [5.0, 9.0]])
+    said = [out.ppf([0.01, 0.3, 0.5, 0.9]), out.cdf(1.0), out.tickets, *stream.levels().columns.values()]
+    return b"".join(np.asarray(value).tobytes() for value in said)
+
+
 def answers(recalibrator, d=3):
     """Return all a recalibrator says about a few new rows, bit for bit."""
     d = getattr(recalibrator, "n_features_in_", d)

@@ -14,7 +14,7 @@ import nearcal as nc
 from nearcal._saved import savable_classes
 from nearcal.persistence._encoding import import_savable
 from nearcal.persistence._file import _NO_DIGEST, _digest_header, read_file, write_file
-from tests.persistence.cases import CASES, MODELS, answers
+from tests.persistence.cases import CASES, MODELS, STREAMS, answers
 
 
 def forge(path, change):
@@ -82,13 +82,15 @@ KINDS = [
     "Recalibration",
     "Recalibration of a frame",
     "Recalibration of parts",
+    "OnlineRecalibrator",
+    "CalibrationMonitor after an alarm",
 ]
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Return the file of a kind, written once."""
-    folder, cases = tmp_path_factory.mktemp("kinds"), CASES | MODELS
+    folder, cases = tmp_path_factory.mktemp("kinds"), CASES | MODELS | STREAMS
 
     def file(name):
         path = folder / name / "it"

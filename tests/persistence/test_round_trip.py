@@ -18,7 +18,7 @@ import nearcal as nc
 from nearcal._saved import savable_classes
 from nearcal.persistence import read
 from nearcal.persistence._encoding import Decoder, Encoder, import_savable
-from tests.persistence.cases import CASES, MODELS, answers, calibration_set, local
+from tests.persistence.cases import CASES, MODELS, STREAMS, answers, answers_of_stream, calibration_set, local
 
 IN_A_NEW_PROCESS = """
 import hashlib, sys, nearcal as nc
@@ -59,10 +59,22 @@ def test_models_come_back_with_all_they_know(name, tmp_path):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "it").read_bytes()
 
 
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams_go_on_to_the_last_bit(name, tmp_path):
+    stream = STREAMS[name]()
+    nc.save(stream, tmp_path / "it")
+    loaded = nc.load(tmp_path / "it")
+    assert repr(loaded) == repr(stream)
+    nc.save(loaded, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "it").read_bytes()
+    copied, pickled = copy.deepcopy(loaded), pickle.loads(pickle.dumps(loaded))
+    assert len({answers_of_stream(one) for one in (stream, loaded, copied, pickled)}) == 1
+
+
 def test_every_savable_class_stands_in_a_case(fitted):
     import_savable()
     encoder = Encoder()
-    for value in [*fitted.values(), *(make() for make in MODELS.values())]:
+    for value in [*fitted.values(), *(make() for make in (MODELS | STREAMS).values())]:
         encoder.encode(value, "it")
     ours = {name for name, cls in savable_classes().items() if cls.__module__.startswith("nearcal.")}
     assert {item["class"] for item in encoder.objects} == ours

@@ -56,12 +56,13 @@ def test_nothing_is_taken_over_unchecked():
 def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
-        BlockedBrute CalibratedModel CalibrationScores Candidate ColumnsModel ConformalRecalibrator Curve EqualSteps
-        FaissIndex Fingerprint GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor
-        KNearest KeptArray KeptColumn KeptFrame KeptParts LeafBoxes LearntLinear LearntPolish LearntShrinkage
-        LocalLinear LocalRecalibrator OwnIsolation PointHead PointWeights Polish QuantileNetRecalibrator QuantileNetwork
-        Radius Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling WeightedSteps
-        WithinRadius Workers
+        Alarm BlockedBrute CalibratedModel CalibrationMonitor CalibrationScores Candidate ColumnsModel
+        ConformalRecalibrator Curve EqualSteps FaissIndex Fingerprint GlobalRecalibrator IdentityRecalibrator
+        IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray KeptColumn KeptFrame KeptParts
+        LeafBoxes LearntLinear LearntPolish LearntShrinkage LevelTracker LocalLinear LocalRecalibrator
+        OnlineRecalibrator OwnIsolation PointHead PointWeights Polish QuantileNetRecalibrator QuantileNetwork
+        Radius Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling
+        WaitingRoom WeightedSteps WithinRadius Workers
     """
     expected = names.split()
     assert (

@@ -15,7 +15,8 @@ LOST = 3  # the exit code of an alarm: 1 is what a crash leaves, 2 a mistake
 _FALSE_ALARM = 0.01
 EXAMPLES = r"""
 nearcal monitor model.nearcal stream.parquet
-nearcal monitor model.nearcal stream.csv --y price --false-alarm 0.001 --json
+nearcal monitor model.nearcal stream.csv --y price \
+    --false-alarm 0.001 --json
 nearcal monitor model.nearcal today.parquet --state monitor.nearcal
 nearcal monitor model.nearcal stream.parquet --base
 """

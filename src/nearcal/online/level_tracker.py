@@ -34,15 +34,15 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import count, number, require, savable, saved_array, saved_value
+from nearcal._saved import array, check_fields, count, number, require, savable, saved_array
 from nearcal.distributions import central_levels
 from nearcal.recalibration.curve import Curve
 
 _MOST_TOLD = 2**53  # up to which counts are exact as floating-point numbers
+_FARTHEST = 1e100  # of offsets, as of the scores of calibration points
 
 
 @savable
@@ -79,6 +79,8 @@ class LevelTracker:
     @property
     def offsets(self) -> FloatArray:
         """The scores that quantiles are read at: the hidden offsets, those out of order pooled."""
+        from scipy.optimize import isotonic_regression  # not for those who only load a file
+
         return isotonic_regression(self.hidden).x
 
     def map(self) -> Curve:
@@ -96,14 +98,22 @@ class LevelTracker:
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        tracker = cls(0.5, number(5e-324)("step", saved_value(saved, "step")))
         levels = saved_array(saved, "levels", np.float64, (None,))
-        increase = levels[0] > 0 and levels[-1] < 1 and (np.diff(levels) > 0).all()
-        require(increase and len(levels) > 2, "levels must increase between 0 and 1, and be three at least")
-        counts = saved_array(saved, "at_or_below", np.int64, levels.shape)
-        tracker.n_told = count(0, _MOST_TOLD)("n_told", saved_value(saved, "n_told"))
+        inside = levels[0] > 0 and levels[-1] < 1 and (np.diff(levels) > 0).all()
+        require(inside and len(levels) > 2, "levels must increase between 0 and 1, and be three at least")
+        checks = {
+            "levels": array(np.float64, levels.shape),
+            "step": number(5e-324),
+            "at_or_below": array(np.int64, levels.shape),
+            "n_told": count(0, _MOST_TOLD),
+        }
+        held = check_fields(saved, checks)
+        counts = held["at_or_below"]
         # quantiles do not cross: what is at or below one is at or below the next
-        increase = counts[0] >= 0 and counts[-1] <= tracker.n_told and (np.diff(counts) >= 0).all()
+        increase = counts[0] >= 0 and counts[-1] <= held["n_told"] and (np.diff(counts) >= 0).all()
         require(increase, "at_or_below must increase, from 0 or more to at most n_told")
-        tracker.levels, tracker.at_or_below = levels.copy(), counts.copy()
+        tracker = cls(0.5, held["step"])
+        tracker.levels, tracker.at_or_below, tracker.n_told = levels.copy(), counts.copy(), held["n_told"]
+        with np.errstate(over="ignore"):
+            require(np.abs(tracker.hidden).max() < _FARTHEST, f"offsets must be below {_FARTHEST:g}")
         return tracker

@@ -9,18 +9,7 @@ from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, as_float_array, as_response, check_count
 from nearcal._errors import InvalidInputError
-from nearcal._saved import (
-    check_fields,
-    count,
-    instance,
-    number,
-    optional,
-    require,
-    savable,
-    saved_array,
-    saved_value,
-    text,
-)
+from nearcal._saved import array, check_fields, count, instance, number, optional, require, savable, saved_value, text
 from nearcal.diagnostics import pit
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.online.bets import BETS, LOG_STAKES, grow, log_ratios, log_shares, log_total
@@ -40,7 +29,7 @@ class Alarm:
     index : int
         The observation at which it was noticed, counted from 0.
     since : int
-        The observation from which on the evidence speaks for it; an estimate.
+        The observation from which on the diagnosis is likeliest: an estimate.
     diagnosis : str
         What is wrong, in plain words.
     log_evidence : float
@@ -120,14 +109,16 @@ class CalibrationMonitor:
         self.alarm: Alarm | None = None
         self._log_most = 0.0  # of the evidence so far
         self._log_wealth: FloatArray = np.full(len(BETS), -np.inf)
-        # the best start of each bet, and the wealth that began there
-        self._log_best: FloatArray = np.full(len(BETS), -np.inf)
+        # for each bet the start that makes it likeliest, and the likelihood ratio since then: Page's CUSUM
+        self._log_since: FloatArray = np.zeros(len(BETS))
         self._start = np.zeros(len(BETS), dtype=np.int64)
         return self
 
     @property
     def log_evidence(self) -> float:
-        """The logarithm of the evidence against calibration now: the wealth of who bets against it, 0 at the start."""
+        """The logarithm of the evidence against calibration now, or at the alarm: a bettor's wealth, 0 at the start."""
+        if self.alarm is not None:
+            return self.alarm.log_evidence
         return float(log_total(self._log_wealth, self.n_observed))
 
     @property
@@ -170,9 +161,8 @@ class CalibrationMonitor:
         limit = -np.log(self.false_alarm)
         for log_ratio, log_share in zip(log_ratios(z), log_shares(self.n_observed + 1, len(z)), strict=True):
             if self.alarm is None:
-                is_better = log_share > self._log_best
-                self._start[is_better] = self.n_observed
-                self._log_best = np.where(is_better, log_share, self._log_best) + log_ratio
+                self._start[self._log_since <= 0] = self.n_observed
+                self._log_since = np.maximum(self._log_since, 0.0) + log_ratio
                 self._log_wealth = grow(self._log_wealth, log_share, log_ratio)
             self.n_observed += 1
             if self.alarm is None:
@@ -196,30 +186,30 @@ class CalibrationMonitor:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def _to_saved(self) -> dict[str, Any]:
-        arrays = {"log_wealth": self._log_wealth, "log_best": self._log_best, "start": self._start}
+        arrays = {"log_wealth": self._log_wealth, "log_since": self._log_since, "start": self._start}
         plain = {name: getattr(self, name) for name in ("false_alarm", "seed", "n_observed", "alarm")}
         return {**plain, "log_most": self._log_most, **arrays}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        names = ("false_alarm", "seed", "n_observed", "alarm", "log_most")
-        plain = check_fields(
-            {name: saved_value(saved, name) for name in names},
+        n_observed = count(0, _MOST)("n_observed", saved_value(saved, "n_observed"))
+        held = check_fields(
+            saved,
             {
                 "false_alarm": number(0.0),
                 "seed": count(0, _MOST),
                 "n_observed": count(0, _MOST),
                 "alarm": optional(instance(Alarm)),
                 "log_most": number(0.0),
+                "log_wealth": array(np.float64, (len(BETS),), finite=n_observed > 0),
+                "log_since": array(np.float64, (len(BETS),)),
+                "start": array(np.int64, (len(BETS),)),
             },
         )
-        monitor = cls(plain["false_alarm"], seed=plain["seed"])
-        monitor.n_observed, monitor.alarm, monitor._log_most = plain["n_observed"], plain["alarm"], plain["log_most"]
-        for name in ("log_wealth", "log_best"):
-            values = saved_array(saved, name, np.float64, (len(BETS),), finite=False)
-            require(not np.isnan(values).any() and (values < np.inf).all(), f"{name} must be numbers below infinity")
-            setattr(monitor, f"_{name}", values.copy())
-        monitor._start = saved_array(saved, "start", np.int64, (len(BETS),)).copy()
-        inside = (monitor._start >= 0).all() and (monitor._start <= monitor.n_observed).all()
-        require(inside, "start must lie between 0 and n_observed")
+        require(((held["start"] >= 0) & (held["start"] <= n_observed)).all(), "start must lie between 0 and n_observed")
+        monitor = cls(held["false_alarm"], seed=held["seed"])
+        monitor.n_observed, monitor.alarm, monitor._log_most = n_observed, held["alarm"], held["log_most"]
+        if n_observed:
+            monitor._log_wealth, monitor._log_since = held["log_wealth"].copy(), held["log_since"].copy()
+            monitor._start = held["start"].copy()
         return monitor

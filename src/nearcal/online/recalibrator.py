@@ -76,7 +76,7 @@ class OnlineRecalibrator:
 
     >>> import numpy as np, nearcal as nc
     >>> rng = np.random.default_rng(1)
-    >>> online = nc.OnlineRecalibrator(step=0.1)
+    >>> online = nc.OnlineRecalibrator()
     >>> for _ in range(1000):
     ...     prediction = online.predict(nc.Normal(0.0, 1.0))
     ...     online = online.observe(prediction.tickets, rng.normal(0.0, 2.0, size=1))
@@ -92,7 +92,7 @@ class OnlineRecalibrator:
         recalibrator: Any = None,
         *,
         coverages: Any = (0.5, 0.8, 0.9, 0.95, 0.99),
-        step: float = 0.05,
+        step: float = 0.1,
         window: int | None = None,
         most_waiting: int = 10_000,
     ) -> None:
@@ -101,13 +101,7 @@ class OnlineRecalibrator:
         check_number(step, "step", 0.0, strict=True)
         if np.ndim(coverages) != 1 or not np.size(coverages):
             raise InvalidParameterError(f"coverages must be a sequence of numbers such as (0.9,), got {coverages!r}")
-        self.window = None if window is None else check_count(window, "window")
-        if window is not None and not _can_learn(recalibrator):
-            kind = "none" if recalibrator is None else f"a {type(recalibrator).__name__}"
-            raise InvalidParameterError(
-                f"window must be None for a recalibrator that cannot be updated, got window={window!r} and {kind}; use "
-                "nearcal.LocalRecalibrator, or leave window out: the level is followed all the same"
-            )
+        self.window = _check_window(window, recalibrator)
         self._tracker = LevelTracker(coverages, float(step))
         self._room = WaitingRoom(most_waiting)
         self._recalibrator = deepcopy(recalibrator)
@@ -262,6 +256,25 @@ def _check_recalibrator(recalibrator: Any) -> None:
         recalibrator._require_fitted()
     if getattr(recalibrator, "quantile_rule", CONTINUOUS_RULES[0]) not in CONTINUOUS_RULES:
         raise _no_reach(recalibrator)
+
+
+def _check_window(window: Any, recalibrator: Any) -> int | None:
+    if window is None:
+        return None
+    most = check_count(window, "window")
+    if not _can_learn(recalibrator):
+        kind = "none" if recalibrator is None else f"a {type(recalibrator).__name__}"
+        raise InvalidParameterError(
+            f"window must be None for a recalibrator that cannot be updated, got window={most} and {kind}; use "
+            "nearcal.LocalRecalibrator, or leave window out: the level is followed all the same"
+        )
+    k = getattr(recalibrator, "k", None)
+    if k is not None and most < k:
+        raise InvalidParameterError(
+            f"window must be at least the number of neighbours, k={k}, got {most}; keep more points, or fit with a "
+            "smaller k"
+        )
+    return most
 
 
 def _no_reach(recalibrator: Any) -> InvalidParameterError:

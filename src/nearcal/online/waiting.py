@@ -1,6 +1,7 @@
 """Predictions whose responses are not known yet, each under its ticket, at most so many."""
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, check_count
 from nearcal._errors import InvalidInputError
-from nearcal._saved import array, count, instance, require, savable, saved_array, saved_value, tuple_of
+from nearcal._saved import array, check_fields, count, float_array, instance, optional, require, savable, tuple_of
 from nearcal.distributions import (
     Distribution,
     Gamma,
@@ -24,6 +25,7 @@ from nearcal.distributions.base import ParametricDistribution
 
 _FAMILIES: dict[str, Any] = {family.__name__: family for family in (Normal, LogNormal, Gamma, StudentT, Laplace)}
 _MOST_TICKETS = 2**62
+_LARGEST = np.finfo(np.float64).max  # no response is on the other side of it
 
 
 class Waiting(NamedTuple):
@@ -65,7 +67,7 @@ class WaitingRoom:
         tickets = np.arange(self.next_ticket, self.next_ticket + len(base))
         for row, ticket in enumerate(tickets.tolist()):
             place = None if space is None else space[row].copy()
-            self._waiting[ticket] = Waiting(base[row : row + 1], place, quantiles[row].copy())
+            self._waiting[ticket] = Waiting(base[row : row + 1], place, np.clip(quantiles[row], -_LARGEST, _LARGEST))
         self.next_ticket += len(base)
         while len(self._waiting) > self.most:
             del self._waiting[next(iter(self._waiting))]
@@ -107,32 +109,40 @@ class WaitingRoom:
 
     def _to_saved(self) -> dict[str, Any]:
         waiting = list(self._waiting.values())
-        held: dict[str, Any] = {"most": self.most, "next_ticket": self.next_ticket, "n_dropped": self.n_dropped}
-        if waiting:
-            held["tickets"] = self.tickets
-            held["bases"] = tuple(_describe(one.base, ticket) for ticket, one in self._waiting.items())
-            held["places"] = tuple(one.place for one in waiting)
-            held["quantiles"] = np.array([one.quantiles for one in waiting])
-        return held
+        return {
+            "most": self.most,
+            "next_ticket": self.next_ticket,
+            "n_dropped": self.n_dropped,
+            "tickets": self.tickets if waiting else None,
+            "quantiles": np.array([one.quantiles for one in waiting]) if waiting else None,
+            "places": tuple(one.place for one in waiting),
+            "bases": tuple(_describe(one.base, ticket) for ticket, one in self._waiting.items()),
+        }
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        room = cls(count()("most", saved_value(saved, "most")))
-        room.next_ticket = count(0, _MOST_TICKETS)("next_ticket", saved_value(saved, "next_ticket"))
-        room.n_dropped = count(0, _MOST_TICKETS)("n_dropped", saved_value(saved, "n_dropped"))
-        if "tickets" not in saved:
-            return room
-        tickets = saved_array(saved, "tickets", np.int64, (None,))
-        n = len(tickets)
-        increase = tickets[0] >= 0 and tickets[-1] < room.next_ticket and (np.diff(tickets) > 0).all()
-        require(increase and n <= room.most, "tickets must increase, below next_ticket, and be at most as many as most")
-        quantiles = saved_array(saved, "quantiles", np.float64, (n, None), finite=False)
-        bases = tuple_of(instance(dict))("bases", saved_value(saved, "bases"))
-        places = instance(tuple)("places", saved_value(saved, "places"))
-        require(len(bases) == len(places) == n, "bases and places must be as many as tickets")
-        for ticket, base, place, row in zip(tickets.tolist(), bases, places, quantiles, strict=True):
-            at = None if place is None else array(np.float64, (None,))("places", place).copy()
-            room._waiting[ticket] = Waiting(_restore(base), at, row.copy())
+        held = check_fields(
+            saved,
+            {
+                "most": count(),
+                "next_ticket": count(0, _MOST_TICKETS),
+                "n_dropped": count(0, _MOST_TICKETS),
+                "tickets": optional(array(np.int64, (None,))),
+                "quantiles": optional(array(np.float64, (None, None))),
+                "places": tuple_of(optional(array(np.float64, (None,)))),
+                "bases": tuple_of(instance(dict)),
+            },
+        )
+        room = cls(held["most"])
+        room.next_ticket, room.n_dropped = held["next_ticket"], held["n_dropped"]
+        tickets = [] if held["tickets"] is None else held["tickets"].tolist()
+        quantiles = [] if held["quantiles"] is None else list(held["quantiles"])
+        numbers = [-1, *tickets, room.next_ticket]
+        require(all(a < b for a, b in pairwise(numbers)), "tickets must increase, from 0 to below next_ticket")
+        fits = len(tickets) == len(quantiles) == len(held["places"]) == len(held["bases"]) <= room.most
+        require(fits, "as many tickets, quantiles, places and bases must wait, at most as many as most")
+        for ticket, base, place, row in zip(tickets, held["bases"], held["places"], quantiles, strict=True):
+            room._waiting[ticket] = Waiting(_restore(base), None if place is None else place.copy(), row.copy())
         return room
 
 
@@ -167,18 +177,18 @@ def _describe(base: Distribution, ticket: int) -> dict[str, Any]:
 
 
 def _restore(saved: Mapping[str, Any]) -> Distribution:
-    """Return the row of a distribution; constructors check what they are given."""
+    """Return the row of a distribution; constructors check the values they are given."""
+    row = array(np.float64, (1, None))
     match saved:
         case {"kind": "Quantiles", "levels": levels, "values": values, "tails": tails}:
-            base: Distribution = Quantiles(levels, values, tails)
+            base: Distribution = Quantiles(float_array(1)("levels", levels), row("values", values), tails)
         case {"kind": "Samples", "draws": draws, "tails": tails}:
-            base = Samples(draws, tails=tails)
+            base = Samples(row("draws", draws), tails=tails)
         case {"kind": "Mixture", "weights": weights, "components": [*components]}:
-            mixture = Mixture(weights, [_restore(component) for component in components])
+            mixture = Mixture(row("weights", weights), [_restore(component) for component in components])
             base = mixture._with(weights=np.array(weights))  # not normalised again: that would change a bit
         case {"kind": str(kind), "parameters": dict(parameters)} if kind in _FAMILIES:
-            base = _FAMILIES[kind](**parameters)
+            base = _FAMILIES[kind](**{name: array(np.float64, (1,))(name, value) for name, value in parameters.items()})
         case _:
             raise InvalidInputError(f"bases must be of nearcal's own families, got {saved.get('kind')!r}")
-    require(len(base) == 1, f"a prediction that waits must have one row, got {len(base)}")
     return base
