@@ -8,6 +8,7 @@ from nearcal._arrays import as_response, as_space
 from nearcal._errors import InvalidParameterError
 from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
+from nearcal.recalibration.calibration_scores import LARGEST_SCORE
 from nearcal.recalibration.local import LEARNT, LocalRecalibrator
 from nearcal.recalibration.neighborhoods import Radius
 from nearcal.recalibration.result import Recalibrated
@@ -61,8 +62,9 @@ class KNNRegressor(LocalRecalibrator):
         y = as_response(y_cal, len(space), "y_cal")
         # A unit of the size of the spread, for the density and the tails of rows whose neighbours all agree; a power of
         # two, since dividing and multiplying by it rounds nothing.
-        spread = np.ptp(y) / 4
-        unit = float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
+        spread = y.max() / 4 - y.min() / 4  # which never overflows
+        size = spread if spread > 0 else max(float(np.abs(y).max()), 1.0)
+        unit = float(2.0 ** np.round(np.log2(size))) if spread > 0 or size > LARGEST_SCORE else 1.0
         super().fit(_identity(len(y), unit), y, space)
         self.unit_ = unit
         return self
