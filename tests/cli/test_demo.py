@@ -65,10 +65,17 @@ def test_unknown_commands_of_old_are_not_there(nearcal):
 def test_the_readme_says_what_the_demo_said():
     """docs/demo.txt is report.txt of a run of scripts/demo; the README quotes it between its two marks."""
     root = Path(__file__).parents[2]
-    said = (root / "docs" / "demo.txt").read_text(encoding="utf-8").splitlines()
-    quoted = re.search(r"<!-- demo -->\n(.*?)<!-- /demo -->", (root / "README.md").read_text(encoding="utf-8"), re.S)
-    if quoted is None:
-        pytest.skip("the README does not quote the demo")
-    lines = [line.strip() for line in quoted[1].splitlines() if line.startswith("    ")]
+    said = (root / "docs" / "demo.txt").read_text(encoding="utf-8")
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    quoted, told = re.search(r"<!-- demo -->\n(.*?)<!-- /demo -->\n\n(.*?)\n\n", readme, re.S).groups()
+    lines = [line.strip() for line in quoted.splitlines() if line.startswith("    ")]
     assert len(lines) > 5
-    assert set(lines) <= {line.strip() for line in said}
+    assert set(lines) <= {line.strip() for line in said.splitlines()}
+    # what it tells of it in words has no figure of its own
+    figures = re.findall(r"\d+ of \d+ regions|\d+\.?\d*%|\d+(?= diamonds)", told)
+    assert len(figures) >= 5
+    for figure in figures:
+        assert re.search(rf"(?<![\d.]){re.escape(figure)}", said), figure
+    for words in ("too high", "too narrow"):
+        assert words in told
+        assert words in said

@@ -197,6 +197,13 @@ def test_the_greatest_draw_is_the_last_quantile_however_light():
     np.testing.assert_array_equal(light.from_z([[-9.0, -8.0]]), [[1.0, 2.0]])  # Φ is 1e-19 and 6e-16
 
 
+def test_both_tails_of_draws_are_sums_of_their_own():
+    """1 - cdf would lose what is lighter than 1e-16."""
+    d = nc.Samples([[0.0, 1.0, 2.0]], [1e-30, 1.0, 1e-25], tails="empirical")
+    np.testing.assert_allclose([d.cdf(0.5)[0], d.sf(1.5)[0]], [1e-30, 1e-25], rtol=1e-12)
+    np.testing.assert_allclose([d.logcdf(0.5)[0], d.logsf(1.5)[0]], np.log([1e-30, 1e-25]), rtol=1e-12)
+
+
 def test_levels_that_sums_of_weights_meet_up_to_rounding():
     for s in (3, 7, 10, 49, 1000):
         d = nc.Samples([np.arange(s)], tails="empirical")

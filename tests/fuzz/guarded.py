@@ -14,6 +14,7 @@ import sys
 import numba as nb
 import numpy as np
 
+from nearcal.kernels.filter import BLOCK
 from nearcal.kernels.vector import ROWS, STRIP, lowest_bit, mark_strip, score_strip, sum_squares
 from nearcal.space import _exact
 from tests import reference
@@ -162,11 +163,14 @@ def _guard(index, pages):
         _guard(index.thinned, pages)
 
 
-def _guard_scratch(pages):
+def _guard_scratch(rng, pages, index, k):
+    """The same for scratch, with as little room for candidates as k must do with: once full, it is used to the end."""
     make_batch, empty_nearest, freeze = _exact.make_batch, _exact._empty_nearest, _exact._freeze
 
-    def guarded_batch(*args):
-        batch = pages.copy_all(make_batch(*args))
+    def guarded_batch(n_rows, room, blocks):
+        if blocks is index.blocks:  # thinned points are asked for another number
+            room = min(room, k + BLOCK + int(rng.integers(4)))
+        batch = pages.copy_all(make_batch(n_rows, room, blocks))
         return batch._replace(reached_by_four=batch.reached.view(np.uint32))
 
     _exact.make_batch = guarded_batch
@@ -180,6 +184,8 @@ def _points(rng, many):
     points = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-100, 100)
     if rng.random() < 0.3:
         points = points[rng.integers(max(n // 9, 1), size=n)]
+    if rng.random() < 0.5:  # two clusters that the filter cannot see into: all of their points are candidates
+        points += 1e5 * points.std() * rng.choice([-1.0, 1.0], size=(n, 1))
     queries = np.concatenate([points[rng.integers(n, size=5)], 3 * points.std() * rng.normal(size=(6, d))])
     return points, queries[: int(rng.integers(1, 12))]
 
@@ -189,8 +195,8 @@ def _search(rng, pages, many):
     index = _exact.BlockedBrute(points)
     assert (index.thinned is not None) == many
     _guard(index, pages)
-    _guard_scratch(pages)
     k = min(len(points), int(rng.choice([1, 5, 100, 3000])))
+    _guard_scratch(rng, pages, index, k)
     found = index.nearest(queries, k, 0.0)
     squares = reference.squares(points, queries)
     expected = np.sort(np.argsort(squares, axis=1, kind="stable")[:, :k], axis=1)

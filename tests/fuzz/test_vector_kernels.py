@@ -44,9 +44,9 @@ def test_bounds(subjects, request, record_property):
     )
 
 
-@pytest.mark.parametrize("subject", ["sum_squares", "mark_strip"])
+@pytest.mark.parametrize("subject", ["sum_squares", "score_strip", "mark_strip"])
 def test_a_wrong_bound_is_seen(subject):
-    """Four columns too many to read, or a row too few to write to, at the end of an array that ends at the guard."""
+    """Columns too many to read, or a row too few to write to, at the end of an array that ends at the guard."""
     assert run(subject, 0, 0, 1, 1).returncode in (-signal.SIGSEGV, -signal.SIGBUS)
 
 

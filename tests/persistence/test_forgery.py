@@ -384,6 +384,12 @@ def test_fields_are_checked_one_by_one(name, files):
             nc.load(forge(files(kind), lambda objects, _, change=change: change(objects[name]["holds"])))
 
 
+@pytest.mark.parametrize("k", [0, -5, 2.5, "7", True, {"float": "inf"}])
+def test_a_number_of_neighbours_that_is_none(k, files):
+    with pytest.raises(nc.ArtefactError, match="k must be"):
+        nc.load(forge(files("CalibratedModel"), lambda objects, _: objects["Candidate"]["holds"].update(k=k)))
+
+
 @pytest.mark.parametrize("kind", ["all corrections", "VarianceScaling"])
 def test_knots_that_do_not_increase_and_tails_that_fall(kind, files):
     def change(end, value):

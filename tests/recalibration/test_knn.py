@@ -1,5 +1,7 @@
 """Nearest-neighbour regression against scikit-learn and against the naive versions."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,14 @@ def test_there_is_no_base_to_fall_back_on():
         nc.KNNRegressor(k=3).recalibrate(None, NEW)
     with pytest.raises(nc.InvalidInputError, match=r"y_cal must have shape \(300,\)"):
         nc.KNNRegressor(k=3).fit(None, Y[:-1], SPACE)
+
+
+@pytest.mark.parametrize("values", [(1.7e308, -1.7e308), (1e155, 1e155), (-1e300, -1e300), (0.0, 1e300)])
+def test_responses_of_any_size(values):
+    """There is no prediction whose scale or scores could be blamed for them."""
+    y, x = np.repeat(values, 20), np.arange(40.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nc.TiesWarning)
+        out = nc.KNNRegressor(k=10).fit(None, y, x).recalibrate(None, [0.0, 39.0])
+    np.testing.assert_array_equal(out.ppf([0.1, 0.9]), np.repeat(np.reshape(values, (2, 1)), 2, axis=1))
+    np.testing.assert_allclose(out.mean(), values, rtol=1e-12)

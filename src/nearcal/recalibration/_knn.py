@@ -11,7 +11,7 @@ from nearcal._sample_weights import as_point_weights, keep_rows
 from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration.base import is_empty
-from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.calibration_scores import LARGEST_SCORE, CalibrationScores
 from nearcal.recalibration.fade import Fade
 from nearcal.recalibration.local import LEARNT, LocalRecalibrator
 from nearcal.recalibration.neighborhoods import Radius
@@ -151,8 +151,9 @@ def _unit_of(y: FloatArray) -> float:
 
     It is a power of two, since dividing and multiplying by it rounds nothing.
     """
-    spread = np.ptp(y) / 4
-    return float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
+    spread = y.max() / 4 - y.min() / 4  # which never overflows
+    size = spread if spread > 0 else max(float(np.abs(y).max()), 1.0)
+    return float(2.0 ** np.round(np.log2(size))) if spread > 0 or size > LARGEST_SCORE else 1.0
 
 
 def _identity(rows: int, unit: float) -> Normal:
