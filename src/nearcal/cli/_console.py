@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from nearcal._errors import TiesWarning
+from nearcal._errors import OutOfDistributionWarning, TiesWarning
 
 _MOST_NAMED = 12
 
@@ -119,7 +119,8 @@ def warnings_as_remarks() -> Iterator[None]:
         remark(f"note: {' '.join(str(message).split())}")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", TiesWarning)  # whatever was told before, in a process that runs commands
+        for kind in (TiesWarning, OutOfDistributionWarning):  # whatever was told before, in a process of many commands
+            warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
 
