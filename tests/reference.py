@@ -117,15 +117,18 @@ def local_linear(points, query, weights, scores, ridge):
     rows = np.vstack([root[:, np.newaxis] * x, penalty])
     slope = np.linalg.lstsq(rows, np.append(root * (scores - mean), np.zeros(d)), rcond=None)[0]
     fit = x @ slope
-    leverage = weights * np.einsum("na,ab,nb->n", x, np.linalg.pinv(rows.T @ rows), x)
+    inverse = np.linalg.pinv(rows.T @ rows)
+    squares = np.einsum("na,ab,nb->n", x, inverse, x)
+    leverage = weights * squares
     rest = (weights * (scores - mean - fit) ** 2).sum()
     explained = (weights * (scores - mean) ** 2).sum() - rest
     extra, freedom = weights @ leverage, 1 - weights @ weights - weights @ leverage
     share = max(1 - rest / freedom * extra / explained, 0.0) if freedom > 0 and explained > 0 else 0.0
+    counts, offset = weights > 0, query - weights @ points
+    share *= min(1.0, 2 * squares[counts].max() / max(offset @ inverse @ offset, 1e-300))
     if share == 0:
         return scores
-    counts = weights > 0
-    move = np.clip((query - weights @ points) @ slope, fit[counts].min(), fit[counts].max())
+    move = np.clip(offset @ slope, fit[counts].min(), fit[counts].max())
     correction = np.minimum((1 - weights) / np.maximum(1 - weights - share * leverage, 1e-300), 3.0)
     return mean + share * move + correction * (scores - mean - share * fit)
 

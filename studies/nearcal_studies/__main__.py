@@ -7,6 +7,7 @@ from pathlib import Path
 from nearcal_studies.blocked import Blocked
 from nearcal_studies.claims import write_claims
 from nearcal_studies.diamonds import Diamonds
+from nearcal_studies.drift import Drift
 from nearcal_studies.gaussian import Gaussian
 from nearcal_studies.real_data import RealData
 from nearcal_studies.relevance import Relevance
@@ -18,7 +19,8 @@ from nearcal_studies.study import Scale, Study
 
 ROOT = Path(__file__).parents[2]
 STUDIES: dict[str, type[Study]] = {
-    study.name: study for study in (Gaussian, Rosenbrock, Simulation, Diamonds, RealData, Sharper, Relevance, Blocked)
+    study.name: study
+    for study in (Gaussian, Rosenbrock, Simulation, Diamonds, RealData, Sharper, Relevance, Blocked, Drift)
 }
 
 

@@ -1,6 +1,6 @@
 """Every recalibrator and every choice of settings that the studies ask nearcal for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import nearcal as nc
@@ -73,6 +73,16 @@ def calibrate(
     return nc.calibrate(
         model, X, y, layer=layer, recalibrator=recalibrator, tuning=tuning, workers=workers, **adapter_options
     )
+
+
+def without_fading(calibrated: nc.CalibratedModel, X: Any, y: Any) -> Callable[[Any], nc.Recalibrated]:
+    """Return the predictions of the same choice, fitted to the same rows, without fading."""
+    recalibrator = calibrated.recalibrator
+    if isinstance(recalibrator, nc.LocalRecalibrator):
+        settings = recalibrator.get_params()
+        settings["corrections"] = tuple(one for one in settings["corrections"] if not isinstance(one, nc.Fade))
+        recalibrator = nc.LocalRecalibrator(**settings).fit(calibrated.base(X), y, calibrated.represent(X))
+    return lambda new: recalibrator.recalibrate(calibrated.base(new), calibrated.represent(new))
 
 
 def tune_plainly(dist: Any, y: Any, spaces: Mapping[str, Any], **options: Any) -> nc.Tuning:

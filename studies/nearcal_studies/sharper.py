@@ -48,7 +48,7 @@ class Sharper(SetStudy):
     def compare(self, settings: Row, model: Any, options: Row, cal: Part, new: Part) -> list[Row]:
         """Return one row a method."""
         regions = find_regions(min(max(len(new[1]) // 50, 2), 10), cal[0], new[0], settings["seed"])
-        layers = _spaces(settings["base"], nc.adapt(model, **options).prepared(*cal))
+        layers = spaces_of(settings["base"], nc.adapt(model, **options).prepared(*cal))
         fixed = {"global": nc.GlobalRecalibrator(quantile_rule="predictive"), "isotonic": nc.IsotonicRecalibrator()}
         results: dict[str, tuple[nc.Distribution, str, float]] = {}
         for method, recalibrator in fixed.items():
@@ -78,7 +78,7 @@ class Sharper(SetStudy):
         return Conclusion({"rows": rows}, as_markdown(rows), judge_promises(rows), readme=as_readme(rows))
 
 
-def _spaces(base: str, adapter: nc.adapters.ModelAdapter) -> list[str]:
+def spaces_of(base: str, adapter: nc.adapters.ModelAdapter) -> list[str]:
     """Return the spaces to choose among: all layers, of trees input and output alone, and the joined one."""
     layers = ["input", "output"] if base == "LightGBM quantiles" else list(adapter.layers())
     return [*layers, " + ".join(dict.fromkeys([layers[0], *layers[-2:]]))]

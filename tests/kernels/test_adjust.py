@@ -65,14 +65,19 @@ def test_without_a_slope_scores_stay_to_the_last_bit():
     np.testing.assert_array_equal(adjust(*case, scores, owners=[0]), scores)
 
 
-def test_a_line_is_followed_exactly_and_never_beyond_the_neighbours():
+def test_a_line_is_followed_exactly_never_beyond_the_neighbours_and_less_from_afar():
     x = np.linspace(0, 1, 101)[:, np.newaxis]
     scores = 5 * x[:, 0]
     args = np.array([0, 101]), np.arange(101, dtype=np.int32), np.full(101, 1 / 101), x
     inside = adjust(*args, np.array([[0.8]]), scores, owners=[0])
     np.testing.assert_allclose(inside, 4.0, atol=1e-2)  # the ridge takes a thousandth of the slope
-    far = adjust(*args, np.array([[1e6]]), scores, owners=[0])
-    np.testing.assert_allclose(far, 5.0, atol=1e-2)
+    near = adjust(*args, np.array([[1.1]]), scores, owners=[0])
+    np.testing.assert_allclose(near, 5.0, atol=1e-2)
+    # leverages of the neighbours are at most 0.5² / var, that of the row 10.5² / var: 2 · 0.5² / 10.5² of the slope
+    far = adjust(*args, np.array([[11.0]]), scores, owners=[0])
+    share = 2 * 0.5**2 / 10.5**2
+    np.testing.assert_allclose(far.mean(), 2.5 + share * 2.5, rtol=1e-3)
+    np.testing.assert_allclose(adjust(*args, np.array([[1e9]]), scores, owners=[0]), scores, atol=1e-9)
 
 
 @pytest.mark.parametrize("owner", [-1, 0])

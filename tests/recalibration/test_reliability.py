@@ -88,8 +88,9 @@ def test_rows_can_be_sliced_and_own_radii_are_searched_once():
 
 def test_printed_it_says_how_many_are_flagged():
     text = str(local(k=15).reliability(false_alarm=0.999))
-    assert text.splitlines()[0].split() == ["effective_size", "radius", "isolation", "p_value", "out_of_distribution"]
-    assert f"of {M} rows out of distribution" in text
+    names = ["effective_size", "radius", "isolation", "p_value", "out_of_distribution", "trust"]
+    assert text.splitlines()[0].split() == names
+    assert f"of {M} rows out of distribution, 0 faded" in text
     assert "..." in text
 
 

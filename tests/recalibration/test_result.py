@@ -192,7 +192,7 @@ def test_a_recalibrator_with_an_inverted_file_round_trips():
 def test_summaries_become_tables():
     out = local()
     frame = out.summary(0.9, p=[0.025, 0.5], y=np.zeros(M)).to_pandas()
-    assert list(frame) == ["mean", "std", "lower", "upper", "q2.5", "q50", "cdf", "effective_size", "radius"]
+    assert list(frame) == ["mean", "std", "lower", "upper", "q2.5", "q50", "cdf", "effective_size", "radius", "trust"]
     np.testing.assert_array_equal(frame["q50"], out.median())
     np.testing.assert_array_equal(frame["cdf"], out.cdf(0.0))
     several = out.summary(y=np.zeros((M, 2))).to_table()

@@ -8,10 +8,11 @@ from scipy import stats
 
 from nearcal.models.adapters import TorchModel
 from nearcal_studies.__main__ import STUDIES
-from nearcal_studies.blocked import SERIES, Blocked
+from nearcal_studies.blocked import Blocked
 from nearcal_studies.diamonds import Diamonds
 from nearcal_studies.diamonds.data import split
 from nearcal_studies.diamonds.models import GammaRegression, fit_shape
+from nearcal_studies.drift import SERIES, Drift, simulate, split_by_column, split_in_order
 from nearcal_studies.gaussian import Gaussian
 from nearcal_studies.gaussian.methods import LinearModel, evenly_spread, generate, population_figures, true_mean
 from nearcal_studies.rosenbrock import Rosenbrock
@@ -87,9 +88,33 @@ def test_blocked(tmp_path):
     assert "hindsight" in (tmp_path / "table.md").read_text()
 
 
+@pytest.mark.filterwarnings("ignore::nearcal.OutOfDistributionWarning")
+def test_drift(tmp_path):
+    pytest.importorskip("lightgbm")
+    conclusion = run(smaller(Drift, drifts=["mean, told"], length=800), tmp_path, Scale(quick=True))
+    rows = {row["method"]: row for row in conclusion.results["rows"] if row["kind"] == "simulated"}
+    # time leaves its range within a tenth of the calibration quarter: nearly all rows keep their base
+    assert rows["default"]["faded"] > 0.8
+    assert abs(rows["default"]["crps"] / rows["base"]["crps"] - 1) < 0.1
+    assert rows["without fading"]["crps"] != rows["base"]["crps"]
+    assert "exchangeable" in {row["kind"] for row in conclusion.results["rows"]}
+
+
+def test_rows_that_drift_are_split_in_order():
+    x, y = simulate("inputs", 400, 3)
+    parts = split_in_order(x, y)
+    np.testing.assert_array_equal(np.concatenate([response for _, response in parts]), y)
+    assert [len(response) for _, response in parts] == [200, 100, 100]
+    for end, sign in (("low", -1), ("high", 1)):
+        train, cal, new = split_by_column(np.column_stack([y, x]), y, end, 0, (1000, 1000, 40))
+        assert (sign * new[0][:, 0]).min() >= (sign * np.concatenate([train[0], cal[0]])[:, 0]).max()
+        assert (np.diff(sign * new[0][:, 0]) >= 0).all()
+        assert [len(train[1]), len(cal[1]), len(new[1])] == [240, 80, 40]
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_quick_settings_are_small_and_full_ones_large(name, tmp_path):
-    for table in (*TABLES, SERIES):
+    for table in [*TABLES, *SERIES]:
         (tmp_path / f"{table}.npz").touch()
     study = STUDIES[name](tmp_path)
     cost = {

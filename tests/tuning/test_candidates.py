@@ -13,17 +13,17 @@ FULL = nc.Candidate("local", "hidden", "whiten", 3, 20, "epanechnikov", linear=T
 def test_the_recalibrator_of_a_candidate_has_its_settings_and_no_others(polish):
     workers = nc.Workers(threads=1)
     polished = (nc.Polish(),) * polish
-    plain = PLAIN.local_recalibrator("predictive", polish, nc.Workers())
+    plain = PLAIN.local_recalibrator("predictive", polish, None, nc.Workers())
     by_hand = nc.LocalRecalibrator(
         50, smoothing="biweight", scaling="standard", quantile_rule="predictive", corrections=polished
     )
     assert plain.get_params() == by_hand.get_params()
-    full = FULL.local_recalibrator("interpolated", polish, workers)
+    full = FULL.local_recalibrator("interpolated", polish, nc.Fade(0.02), workers)
     by_hand = nc.LocalRecalibrator(
         20,
         scaling=nc.Scaling("whiten", 3),
         quantile_rule="interpolated",
-        corrections=(nc.LocalLinear(), nc.Shrinkage(), *polished),
+        corrections=(nc.LocalLinear(), nc.Shrinkage(), *polished, nc.Fade(0.02)),
         workers=workers,
     )
     assert full.get_params() == by_hand.get_params()

@@ -287,7 +287,7 @@ def test_copies_of_a_space_rank_as_equals_and_the_first_is_taken():
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 AUTO = dict.fromkeys(
-    ("k", "smoothing", "scaling", "components", "linear", "shrinkage", "polish", "quantile_rule"), "auto"
+    ("k", "smoothing", "scaling", "components", "linear", "shrinkage", "polish", "fade", "quantile_rule"), "auto"
 )
 
 
@@ -300,6 +300,7 @@ def test_what_auto_means():
         linear=[False, True],
         shrinkage=[False, True],
         polish=True,
+        fade=nc.Fade(),
         quantile_rule="predictive",
     )
     assert Menu.of(50, **AUTO).k == [50, 20, 10]
@@ -311,9 +312,9 @@ def test_what_auto_means():
 def test_an_option_is_one_value_or_several():
     one = Menu.of(
         50, k=20, smoothing="uniform", scaling="none", components=3, linear=True, shrinkage=False, polish=False,
-        quantile_rule="step",
+        fade=False, quantile_rule="step",
     )  # fmt: skip
-    assert one == Menu([20], ["uniform"], ["none"], [3], [True], [False], False, "step")
+    assert one == Menu([20], ["uniform"], ["none"], [3], [True], [False], False, None, "step")
     several = {
         "k": np.array([5, 20, 5]),
         "smoothing": ("uniform", "uniform"),
@@ -322,6 +323,22 @@ def test_an_option_is_one_value_or_several():
     }
     menu = Menu.of(50, **AUTO | several)
     assert (menu.k, menu.smoothing, menu.components, menu.linear) == ([20, 5], ["uniform"], [2, None], [True])
+
+
+@pytest.mark.parametrize(
+    ("fade", "expected"), [("auto", nc.Fade()), (True, nc.Fade()), (0.1, nc.Fade(0.1)), (False, None)], ids=str
+)
+def test_rows_fade_unless_said_otherwise(fade, expected):
+    dist, y, x = drifting(300, 4)
+    tuning = nc.tune(dist, y, x, k=30, scaling="standard", rule="best", fade=fade, **PLAIN)
+    assert tuning.fade == expected
+    assert tuning.recalibrator.corrections == (nc.Polish(), *((expected,) if expected else ()))
+
+
+@pytest.mark.parametrize("fade", ["no", 0.0, 1.0, -0.1, None])
+def test_fade_is_a_switch_or_a_rate(fade):
+    with pytest.raises(nc.InvalidParameterError, match=r"fade must be|false_alarm must be"):
+        nc.tune(*drifting(50, 2), fade=fade)
 
 
 # ---- what is returned is fitted, and nothing was built twice ---------------------------------------------------------
@@ -367,7 +384,8 @@ def test_the_recalibrator_is_fitted_as_if_by_hand_to_the_last_bit(case):
         quantile_rule=rule,
         corrections=(nc.LocalLinear(),) * chosen.linear
         + (nc.Shrinkage(),) * chosen.shrinkage
-        + (nc.Polish(),) * polish,
+        + (nc.Polish(),) * polish
+        + (nc.Fade(),),
     )
     assert repr(fitted) == repr(by_hand)
     assert fitted.get_params() == by_hand.get_params()
@@ -423,6 +441,7 @@ def test_views_of_relevance_are_learnt_once_for_scores_and_corrections(built):
         nc.LocalLinear,
         nc.Shrinkage,
         nc.Polish,
+        nc.Fade,
     ]
     # without each fifth of the points for their scores; with all of them for new rows
     assert learnt == [("relevance", 240)] * 5 + [("relevance", 300)]

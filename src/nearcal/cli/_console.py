@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from nearcal._errors import DependenceWarning, TiesWarning
+from nearcal._errors import DependenceWarning, OutOfDistributionWarning, TiesWarning
 
 _MOST_NAMED = 12
 
@@ -126,8 +126,9 @@ def warnings_as_remarks() -> Iterator[None]:
         remark(f"note: {' '.join(str(message).split())}")
 
     with warnings.catch_warnings():
-        for told in (TiesWarning, DependenceWarning):  # whatever was told before, in a process that runs commands
-            warnings.simplefilter("always", told)
+        # whatever was told before, in a process that runs commands
+        for kind in (TiesWarning, DependenceWarning, OutOfDistributionWarning):
+            warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
 

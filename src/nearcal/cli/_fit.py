@@ -107,6 +107,14 @@ def fit(
         typer.Option(help="Rows no longer than this before another do not speak for it: 48, or of dates 2d, 12h, 30m."),
     ] = None,
     in_order: InOrder = None,
+    fade: Annotated[
+        bool | None,
+        typer.Option(
+            "--fade/--no-fade",
+            help="Let rows unlike the calibration set keep their prediction; on if not said, or with --k off.",
+            show_default=False,
+        ),
+    ] = None,
     skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -121,7 +129,7 @@ def fit(
             f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
         )
     details = {"smoothing": smoothing, "scaling": scaling, "components": components, "linear": linear}
-    details |= {"shrinkage": shrinkage, "polish": polish}
+    details |= {"shrinkage": shrinkage, "polish": polish, "fade": fade}
     settings = _settings(
         method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
     )
@@ -254,10 +262,13 @@ def _calibrate(
     if method in _OF_NEIGHBOURS:
         usual = {
             "smoothing": "epanechnikov", "scaling": "standard", "components": None, "linear": False, "shrinkage": False,
-            "polish": method == "local",
+            "polish": method == "local", "fade": False,
         }  # fmt: skip
         options = {name: usual[name] if value == "auto" else value for name, value in options.items()}
-        corrections = {"linear": nc.LocalLinear(), "shrinkage": nc.Shrinkage(), "polish": nc.Polish()}
+        fade = nc.Fade(to="global" if method == "knn" else "base")  # which has no prediction to keep
+        corrections: dict[str, Any] = {
+            "linear": nc.LocalLinear(), "shrinkage": nc.Shrinkage(), "polish": nc.Polish(), "fade": fade
+        }  # fmt: skip
         scaling, components = options["scaling"], options["components"]
         local = nc.KNNRegressor if method == "knn" else nc.LocalRecalibrator
         recalibrator: Any = local(

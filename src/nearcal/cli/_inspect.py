@@ -11,7 +11,7 @@ from nearcal.cli._model import load_artefact
 from nearcal.models import CalibratedModel, Recalibration
 from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact
-from nearcal.recalibration import Radius
+from nearcal.recalibration import Fade, Radius
 from nearcal.space import Scaling
 from nearcal.tuning import Tuning
 
@@ -61,7 +61,21 @@ def _facts(path: Path, artefact: Artefact) -> dict[str, Any]:
         "calibration_points": recalibrator.n_cal_,
         "dimensions": getattr(recalibrator, "n_features_in_", None),
         "settings": _settings(recalibrator),
+        "fade": _fade(content if is_model else recalibrator),
     }
+
+
+def _fade(content: Any) -> str | None:
+    """Say which rows keep their base distribution."""
+    fade = content.fade if hasattr(content, "fade") else None
+    given = [one for one in getattr(content, "corrections", ()) if isinstance(one, Fade)]
+    fade = given[0] if given else fade
+    if fade is None:
+        return None
+    return (
+        f"rows far from calibration points ({fade.false_alarm:.2g} of those like them) or beyond the range of their "
+        f"columns fade to {'the law of all rows' if fade.to == 'global' else 'their base distribution'}"
+    )
 
 
 def _settings(recalibrator: Any) -> dict[str, Any]:

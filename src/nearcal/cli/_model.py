@@ -214,5 +214,6 @@ def load_model(path: Path) -> tuple[CalibratedModel, ColumnsModel]:
 
 
 def parts_of_space(calibrated: CalibratedModel, columns: ColumnsModel) -> list[str]:
-    """Return the spaces of columns that neighbours are looked for in, several where they are joined, or none."""
-    return [] if calibrated.layer is None else layer_parts(columns, calibrated.layer)
+    """Return the spaces of columns that are looked at: for neighbours, several where joined, and for ranges."""
+    layers = [calibrated.layer, None if calibrated.look is None else calibrated.look.layer]
+    return list(dict.fromkeys(part for layer in layers if layer is not None for part in layer_parts(columns, layer)))

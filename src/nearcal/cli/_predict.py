@@ -1,6 +1,8 @@
 """``nearcal predict``: recalibrated predictions of new rows, however many there are."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -11,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from nearcal._errors import NearcalError
+from nearcal._errors import NearcalError, OutOfDistributionWarning
 from nearcal.cli._console import Mistake, ModelFile, check_share, progress_bar, remark, require_place, tell
 from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
 from nearcal.cli._rows import Findings, Rows, iterate
 from nearcal.cli._tables import TableFile, are_whole_numbers, check_format, open_table, writing
 from nearcal.distributions import interval_levels
 from nearcal.models import CalibratedModel
-from nearcal.recalibration import LocalRecalibrator, Recalibrated, Workers
+from nearcal.recalibration import LocalRecalibrator, Recalibrated, Workers, warn_of_faded
 
 _JUDGED = ("effective_size", "radius", "p_value", "out_of_distribution")
 EXAMPLES = r"""
@@ -43,6 +45,15 @@ def predict(
     ] = None,
     mean: Annotated[bool, typer.Option(help="Whether to write the mean.")] = True,
     std: Annotated[bool, typer.Option(help="Whether to write the standard deviation.")] = True,
+    trust: Annotated[
+        bool | None,
+        typer.Option(
+            "--trust/--no-trust",
+            help="Write how much of its recalibration a row has, below 1 if it is unlike the calibration set; if not "
+            "said, where the model fades.",
+            show_default=False,
+        ),
+    ] = None,
     reliability: Annotated[
         bool, typer.Option("--reliability", help="Write effective_size, radius, p_value and out_of_distribution.")
     ] = False,
@@ -56,8 +67,8 @@ def predict(
     """Write the recalibrated predictions of new rows.
 
     The table is read and written in batches: memory does not grow with its rows. The output appears under its name
-    when it is complete. Columns are mean, std, lower_90 and upper_90 for a coverage of 0.9, and q5 for the quantile of
-    level 0.05.
+    when it is complete. Columns are mean, std, lower_90 and upper_90 for a coverage of 0.9, q5 for the quantile of
+    level 0.05, and trust.
     """
     begin = perf_counter()
     require_place(output, model=model, table=new)
@@ -65,8 +76,9 @@ def predict(
     check_share(false_alarm, "--false-alarm")
     levels = list(dict.fromkeys(level for text in quantiles or [] for level in _as_levels(text)))
     coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]
-    wanted = Wanted(mean, std, coverages, levels, false_alarm if reliability else None)
     calibrated, columns = load_model(model)
+    is_told = calibrated.fade is not None if trust is None else trust
+    wanted = Wanted(mean, std, coverages, levels, is_told, false_alarm if reliability else None)
     file = open_table(new)
     needed = columns.columns(*parts_of_space(calibrated, columns))
     file.require(needed, asked_by=f"{model} takes")
@@ -74,22 +86,37 @@ def predict(
     _check_clashes(kept, wanted)
     with writing(output) as write:
         findings = _check(file, needed, kept, Findings(file, must_be_positive(columns), skip_missing))
-        with progress_bar("predicting", findings.rows) as report:
+        faded = 0
+        with progress_bar("predicting", findings.rows) as report, _told_at_the_end():
             for rows in iterate(file, needed, kept):
                 _follow(calibrated, rows, report)
-                write(_predict_rows(calibrated, rows, wanted, file.path))
+                batch, faded_here = _predict_rows(calibrated, rows, wanted, file.path)
+                write(batch)
+                faded += faded_here
                 report(rows.stop, None)
     seconds = perf_counter() - begin
     if findings.incomplete and not as_json:
         remark(f"left {findings.incomplete} rows with missing values empty")
+    if calibrated.fade is not None:
+        warn_of_faded(faded, findings.rows - findings.incomplete, calibrated.fade.expected)
     facts = {
         "output": str(output),
         "rows": findings.rows,
         "rows_left_empty": findings.incomplete,
+        "rows_faded": faded,
         "columns": [*kept, *wanted.names()],
         "seconds": round(seconds, 3),
     }
-    tell(as_json, facts, f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s")
+    unlike = "" if calibrated.fade is None else f"; {faded} are unlike the calibration set"
+    tell(as_json, facts, f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s{unlike}")
+
+
+@contextmanager
+def _told_at_the_end() -> Iterator[None]:
+    """Keep every batch from warning by itself: all are told of together."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutOfDistributionWarning)
+        yield
 
 
 def _as_levels(text: str) -> list[float]:
@@ -134,8 +161,8 @@ def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int 
         recalibrator.workers = replace(workers, progress=lambda done, total: report(rows.start + done, None))
 
 
-def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: "Wanted", path: Path) -> Any:
-    """Return kept columns and predictions as a record batch; those of incomplete rows are null."""
+def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: "Wanted", path: Path) -> tuple[Any, int]:
+    """Return kept columns and predictions as a record batch, those of incomplete rows null, and how many have faded."""
     columns: dict[str, Any] = dict(rows.texts)
     predicted: dict[str, Any] = {}
     if rows.whole.any():
@@ -145,7 +172,7 @@ def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: "Wanted", pat
             raise Mistake(f"rows {rows.start + 1} to {rows.stop} of {path}: {error}") from error
     for name in wanted.names():
         columns[name] = _with_gaps(predicted.get(name, np.empty(0, dtype=_dtype(name))), rows.whole)
-    return pa.RecordBatch.from_pydict(columns)
+    return pa.RecordBatch.from_pydict(columns), int((predicted.get("trust", np.ones(0)) < 1).sum())
 
 
 def _dtype(name: str) -> type:
@@ -168,6 +195,7 @@ class Wanted:
     std: bool
     coverages: list[float]
     levels: list[float]
+    trust: bool
     false_alarm: float | None
 
     def names(self) -> list[str]:
@@ -175,29 +203,32 @@ class Wanted:
         moments = [name for name, is_wanted in (("mean", self.mean), ("std", self.std)) if is_wanted]
         ends = [f"{end}_{_percent(value)}" for value in self.coverages for end in ("lower", "upper")]
         judged = () if self.false_alarm is None else _JUDGED
-        return [*moments, *ends, *(f"q{_percent(level)}" for level in self.levels), *judged]
+        last = ("trust",) * self.trust
+        return [*moments, *ends, *(f"q{_percent(level)}" for level in self.levels), *judged, *last]
 
     def of(self, dist: Recalibrated) -> dict[str, Any]:
-        """Compute the columns of some rows."""
+        """Compute the columns of some rows, and in any case their trust."""
         # a conformal interval is not two quantiles
         values: list[Any] = self._summary(dist) if type(dist) is Recalibrated else self._one_by_one(dist)
+        trust = values.pop()
         if self.false_alarm is not None:
             table = dist.reliability(self.false_alarm)
             values += [table[name] for name in _JUDGED]
-        return dict(zip(self.names(), values, strict=True))
+        values += [trust] * self.trust
+        return {**dict(zip(self.names(), values, strict=True)), "trust": trust}
 
     def _summary(self, dist: Recalibrated) -> list[Any]:
-        """Compute all statistics in one pass over the neighbourhoods."""
+        """Compute all statistics in one pass over the neighbourhoods, trust the last."""
         ends = [level for value in self.coverages for level in interval_levels(value)]
         summary = dist.summary(p=[*ends, *self.levels])
         moments = [column for column, is_wanted in ((summary.mean, self.mean), (summary.std, self.std)) if is_wanted]
-        return [*moments, *summary.quantiles.T]
+        return [*moments, *summary.quantiles.T, summary.trust]
 
     def _one_by_one(self, dist: Recalibrated) -> list[Any]:
-        """Ask for every statistic."""
+        """Ask for every statistic, trust the last."""
         moments = [get() for get, is_wanted in ((dist.mean, self.mean), (dist.std, self.std)) if is_wanted]
         ends = [end for value in self.coverages for end in dist.interval(value)]
-        return [*moments, *ends, *(dist.ppf(level) for level in self.levels)]
+        return [*moments, *ends, *(dist.ppf(level) for level in self.levels), dist.trust]
 
 
 def _percent(share: float) -> str:

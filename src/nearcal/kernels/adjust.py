@@ -13,6 +13,7 @@ from nearcal.kernels.compile import inner, kernel, reduction
 
 BLOCK = 64
 _LARGEST_CORRECTION = 3.0  # of a residual for its leverage
+_REACH = 2.0  # times the largest leverage of a neighbour, up to which a query has the whole slope
 
 
 class Workroom(NamedTuple):
@@ -67,8 +68,8 @@ def _adjust(blocks, query, ridge, room, adjusted):
     own, extra, farthest = _weigh_leverages(blocks, room)
     mean, share = _regress(blocks, own, extra, room)
     distance = _distance_of_query(room)
-    if distance > farthest:
-        share *= farthest / distance
+    if distance > _REACH * farthest:
+        share *= _REACH * farthest / distance
     if not share > 0.0:
         return
     center = mean + share * _bounded_prediction(blocks, room)
@@ -214,7 +215,7 @@ def _weigh_leverages(blocks, room):
 
 @inner
 def _distance_of_query(room):
-    """Return |L⁻¹x|² of the query, seen from the mean position; the slope is overwritten later."""
+    """Return |L⁻¹x|² of the query, seen from the mean position."""
     solved, square = room.solved, 0.0
     for a in range(len(room.offset)):
         total = room.offset[a]

@@ -13,7 +13,7 @@ from nearcal.distributions import Distribution
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
 from nearcal.models.adapters.targets import refuse_several_responses
 from nearcal.models.fingerprint import Fingerprint
-from nearcal.recalibration import Recalibrated, Reliability
+from nearcal.recalibration import Fade, Recalibrated, Reliability
 from nearcal.recalibration.base import is_empty
 from nearcal.space import Ranges
 from nearcal.tuning import Tuning
@@ -117,6 +117,13 @@ class CalibratedModel:
         dist, spaces = run_layers(self.model, X, names)
         out = self.recalibrator.recalibrate(dist, None if self.layer is None else spaces[self.layer])
         return out.faded(self.look.trust(spaces[self.look.layer]), self.look.false_alarm)
+
+    @property
+    def fade(self) -> Fade | None:
+        """How rows unlike the calibration set fade; None where none does."""
+        given = [one for one in getattr(self.recalibrator, "corrections", ()) if isinstance(one, Fade)]
+        by_look = None if self.look is None else Fade(self.look.false_alarm)
+        return given[0] if given else by_look
 
     def base(self, X: Any) -> Distribution:
         """Return the model's own predictive distributions, before recalibration."""

@@ -49,8 +49,13 @@ class OnlinePrediction(Recalibrated):
         return self.base.radius
 
     @cached_property
-    def _describe(self) -> tuple[FloatArray, FloatArray]:
-        return self.base.effective_size, self.base.radius
+    def trust(self) -> FloatArray:
+        """How much of the local law every row has; see :attr:`Recalibrated.trust`."""
+        return self.base.trust
+
+    @cached_property
+    def _describe(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return self.base.effective_size, self.base.radius, self.base.trust
 
     def reliability(self, false_alarm: float = 0.01) -> Reliability:
         """Tell how far each row can be trusted; see :meth:`Recalibrated.reliability`."""

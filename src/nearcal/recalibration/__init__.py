@@ -11,7 +11,7 @@ from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
 from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
-from nearcal.recalibration.fade import FADES_TO, FALSE_ALARM, Fade, ranges_of
+from nearcal.recalibration.fade import FADES_TO, Fade, are_far_too_many, ranges_of, warn_of_faded
 from nearcal.recalibration.for_all_rows import (
     GlobalRecalibrator,
     IdentityRecalibrator,
@@ -29,7 +29,6 @@ from nearcal.recalibration.workers import Workers
 __all__ = [
     "CONTINUOUS_RULES",
     "FADES_TO",
-    "FALSE_ALARM",
     "LEAST_NEIGHBORS",
     "QUANTILE_RULES",
     "SMOOTHINGS",
@@ -60,6 +59,8 @@ __all__ = [
     "VarianceScaling",
     "WeightedSample",
     "Workers",
+    "are_far_too_many",
     "calibration_scores",
     "ranges_of",
+    "warn_of_faded",
 ]

@@ -91,6 +91,11 @@ class Fade(Correction):
 
     comes_last = True
 
+    @property
+    def expected(self) -> float:
+        """The largest share of rows to expect with a trust below 1, of rows like the calibration set."""
+        return expected_share(self.false_alarm)
+
     def check(self) -> None:
         """Validate the parameters."""
         check_false_alarm(self.false_alarm)
@@ -257,14 +262,23 @@ def _move(scores: FloatArray, weights: FloatArray, trust: FloatArray, towards: C
 # ---- what the user is told ------------------------------------------------------------------------------------------
 
 
-def warn_of_faded(faded: int, rows: int, false_alarm: float) -> None:
+def expected_share(false_alarm: float) -> float:
+    """Return the share of rows like the calibration set that may fade, for either reason."""
+    return (1 + _OF_RANGES) * false_alarm
+
+
+def are_far_too_many(faded: int, rows: int, expected: float) -> bool:
+    """Tell whether ten rows or more have faded, and more than four times the share that is expected."""
+    return faded >= _LEAST_ROWS and faded > _FAR_ABOVE * expected * rows
+
+
+def warn_of_faded(faded: int, rows: int, expected: float) -> None:
     """Warn where far more rows have faded than rows like the calibration set would."""
-    expected = (1 + _OF_RANGES) * false_alarm
-    if faded >= _LEAST_ROWS and faded > _FAR_ABOVE * expected * rows:
+    if are_far_too_many(faded, rows, expected):
         warn_user(
             f"{faded} of {rows} new rows ({faded / rows:.0%}) are unlike the calibration set, far from its points or "
             "beyond the range of its columns, and keep their base distribution in part or whole; of rows like it "
-            f"{expected:.0%} would. Look at the column trust of reliability(); recalibrate with recent rows of that "
+            f"{expected:.0%} would at most. Look at the column trust of reliability(); calibrate with rows of that "
             "kind, or leave a column that only grows, such as a date, out of the space",
             OutOfDistributionWarning,
         )

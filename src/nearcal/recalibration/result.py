@@ -256,9 +256,9 @@ class Recalibrated(Distribution):
         return self._describe[2]
 
     @property
-    def fades(self) -> bool:
-        """Whether rows unlike the calibration set keep their base distribution, in part or whole."""
-        return self.scores.fades
+    def expected_faded(self) -> float | None:
+        """The largest share of rows like the calibration set to expect with a trust below 1; None if nothing fades."""
+        return self.scores.expected_faded
 
     def faded(self, trust: Any, false_alarm: float = FALSE_ALARM) -> Self:
         """Return the same distributions, of which each row keeps its base as far as it is not trusted.

@@ -18,7 +18,15 @@ from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import LearntCorrection, bend, correct
 from nearcal.recalibration.curve import Curve
-from nearcal.recalibration.fade import FALSE_ALARM, LearntFade, fade_curve, fade_equal_steps, fade_steps, warn_of_faded
+from nearcal.recalibration.fade import (
+    FALSE_ALARM,
+    LearntFade,
+    expected_share,
+    fade_curve,
+    fade_equal_steps,
+    fade_steps,
+    warn_of_faded,
+)
 from nearcal.recalibration.neighborhoods import Neighborhood, Neighborhoods, Rows
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QuantileRule, ScoreLaw
@@ -40,7 +48,7 @@ class ScoresOfRows(ABC):
     is_continuous: bool
     has_density: bool
     n_cal: int | None = None  # the (effective) number of calibration points behind all rows, if there are such
-    fades = False  # whether rows unlike the calibration set keep their base distribution, in part or whole
+    expected_faded: float | None = None  # the share of rows like the calibration set that fade, where any do
 
     @abstractmethod
     def take(self, rows: IntArray) -> "ScoresOfRows":
@@ -151,11 +159,12 @@ class FadedLaw(ScoresOfRows):
     """One law for all rows alike, of which some rows have as much as they are trusted, and the rest of their base."""
 
     n_cal: int
-    fades = True
+    expected_faded: float
 
     def __init__(self, scores: OneLaw, trust: FloatArray, false_alarm: float) -> None:
         self.scores, self.trust, self.false_alarm = scores, trust, false_alarm
         self.n_cal, self.has_density, self.is_continuous = scores.n_cal, scores.has_density, scores.is_continuous
+        self.expected_faded = expected_share(false_alarm)
         self._was_told = False
 
     def take(self, rows: IntArray) -> "FadedLaw":
@@ -169,7 +178,7 @@ class FadedLaw(ScoresOfRows):
         """Ask the law of all rows, and for rows that are trusted in part or not at all once more."""
         if not self._was_told:
             self._was_told = True
-            warn_of_faded(int((self.trust < 1).sum()), len(self.trust), self.false_alarm)
+            warn_of_faded(int((self.trust < 1).sum()), len(self.trust), self.expected_faded)
 
         def ask(law: ScoreLaw, part: Distribution, rows: Rows) -> Answers:
             return _answer(law, part, rows, statistic, of_base, self.trust[rows], _fade_law)
@@ -278,7 +287,8 @@ class LocalScores(ScoresOfRows):
         self.workers, self.own_isolation, self.most_trust = workers, own_isolation, most_trust
         self.n_cal = round(calibration.effective_size)
         self.fade = next((one for one in corrections if isinstance(one, LearntFade)), None)
-        self.fades = self.fade is not None or most_trust is not None
+        if self.fade is not None or most_trust is not None:
+            self.expected_faded = expected_share(FALSE_ALARM if self.fade is None else self.fade.false_alarm)
         self._was_told = False
         self._kept: dict[tuple[int, int], Neighborhoods] = {}
         self._spent = 0  # bytes of what is kept; threads that add at once may lose count of a chunk, no more
@@ -322,7 +332,7 @@ class LocalScores(ScoresOfRows):
         points = points[: len(near.which)]
         if self.corrections:
             near = correct(near, points, self.calibration.z, self.corrections)
-        return self._mark(near, points, rows) if self.fades else near
+        return near if self.expected_faded is None else self._mark(near, points, rows)
 
     def _mark(self, near: Neighborhoods, points: FloatArray, rows: Rows) -> Neighborhoods:
         """Note the trust in rows; those that a radius leaves to all points have no isolation to speak of."""
@@ -433,9 +443,9 @@ class LocalScores(ScoresOfRows):
             results[chunk.start] = _join(answers)
 
         self.workers.run(task, chunks)
-        if not self._was_told:
+        if self.expected_faded is not None and not self._was_told:
             self._was_told = True
-            warn_of_faded(sum(faded.values()), n, FALSE_ALARM if self.fade is None else self.fade.false_alarm)
+            warn_of_faded(sum(faded.values()), n, self.expected_faded)
         if len(chunks) == 1:
             return results[0]
         joined = _join([results.pop(chunk.start) for chunk in chunks])

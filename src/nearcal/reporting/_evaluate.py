@@ -14,6 +14,7 @@ from nearcal.diagnostics.pit_values import PCE_LEVELS
 from nearcal.diagnostics.regions import Regions, as_regions
 from nearcal.diagnostics.uniformity import run_test
 from nearcal.distributions import Distribution, Seed, check_coverage, require_distribution
+from nearcal.recalibration import Recalibrated
 from nearcal.scores import crps, log_score
 from nearcal.scores.arrays import score_interval
 from nearcal.space import as_units
@@ -29,6 +30,7 @@ Metric = Literal[
     "ks_p_value",
     "worst_region_coverage",
     "regional_coverage_error",
+    "faded",
 ]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 _REGIONAL = ("worst_region_coverage", "regional_coverage_error")
@@ -49,6 +51,11 @@ class Evaluation(Table):
                 lines.append((f"{method} - {methods[0]}", changes))
         is_missing = (self["metric"] == "log_score") & np.isnan(self["value"])
         note = "\nlog_score is blank where a distribution has atoms and no density" if is_missing.any() else ""
+        if (self["metric"] == "faded").any():
+            note += (
+                "\nfaded is the share of rows unlike the calibration set, which keep their base distribution in part "
+                "or whole"
+            )
         return align(lines) + note
 
 
@@ -103,7 +110,8 @@ def evaluate(
         method and its paired standard error ``difference_se``. Lower is better for crps, log_score, rmse,
         interval_score, width (at equal coverage), pce and regional_coverage_error, the mean over regions of
         ``|coverage - nominal|``; coverage and worst_region_coverage, the least over regions, should be near nominal,
-        and ks_p_value, of the Kolmogorov-Smirnov test of the PIT values, not small.
+        and ks_p_value, of the Kolmogorov-Smirnov test of the PIT values, not small. Where a method fades
+        (:class:`nearcal.Fade`), ``faded`` is the share of rows whose trust is below 1; NaN for methods that do not.
 
     Notes
     -----
@@ -135,7 +143,8 @@ def evaluate(
     generator = as_generator(rng)
     has_regions = space is not None or not isinstance(regions, int)
     places = as_regions(regions, space, n, generator) if has_regions else None
-    chosen = _choose(metrics, has_regions=has_regions)
+    fades = any(isinstance(dist, Recalibrated) and dist.expected_faded is not None for dist in named.values())
+    chosen = _choose(metrics, has_regions=has_regions, fades=fades)
     units = as_units(groups, time, n)
     seed = int(generator.integers(2**63))
     results = []
@@ -163,9 +172,10 @@ def as_named(dists: Any) -> dict[str, Distribution]:
     return named
 
 
-def _choose(metrics: Sequence[Metric] | None, *, has_regions: bool) -> list[Metric]:
+def _choose(metrics: Sequence[Metric] | None, *, has_regions: bool, fades: bool) -> list[Metric]:
     if metrics is None:
-        return [metric for metric in METRICS if has_regions or metric not in _REGIONAL]
+        unknown = (() if has_regions else _REGIONAL) + (() if fades else ("faded",))
+        return [metric for metric in METRICS if metric not in unknown]
     for metric in metrics:
         check_choice(metric, METRICS, "metrics")
         if metric in _REGIONAL and not has_regions:
@@ -211,6 +221,10 @@ class _Judged:
         if "log_score" in metrics:
             has_density = getattr(dist, "has_density", True)
             columns["log_score"] = log_score(dist, y) if has_density else np.full(len(y), np.nan)
+        if "faded" in metrics:
+            columns["faded"] = np.full(len(y), np.nan)
+            if isinstance(dist, Recalibrated) and dist.expected_faded is not None:
+                columns["faded"] = (dist.trust < 1).astype(np.float64)
         error = dist.mean() - y
         self.largest_error = float(np.abs(error).max()) or 1.0  # whose square may be beyond the largest number
         columns["rmse"] = (error / self.largest_error) ** 2 if np.isfinite(self.largest_error) else np.abs(error)

@@ -1,7 +1,7 @@
 """How calibrated predictions are in a region: tests, the size of what is wrong, and a grade by a stated rule."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -18,6 +18,7 @@ from nearcal.diagnostics.pit_values import is_covered
 from nearcal.diagnostics.region_tree import find_regions, split_rows
 from nearcal.diagnostics.uniformity import independent_share, run_test
 from nearcal.distributions import Distribution, Seed
+from nearcal.recalibration import Recalibrated
 
 SIGNIFICANT = 0.05
 SMALL_DISTANCE = 0.05  # of the PIT values' distribution from uniform: no probability is off by more
@@ -45,6 +46,8 @@ class Observed:
     coverage: float
     n_cal: int | None
     worth: float = 1.0  # the share of rows that are as good as independent
+    faded: int | None = None  # rows unlike the calibration set, where any such fade
+    expected_faded: float = 0.0  # the share of them to expect at most of rows that are like it
 
     @classmethod
     def of(
@@ -60,7 +63,10 @@ class Observed:
         n_cal = getattr(dist, "n_cal", None) if n_cal is None else n_cal
         values = pit(dist, y, rng)
         worth = effective_share(values, units)
-        return cls(values, dist.z(y), is_covered(dist, y, coverage), coverage, n_cal, worth)
+        observed = cls(values, dist.z(y), is_covered(dist, y, coverage), coverage, n_cal, worth)
+        if not isinstance(dist, Recalibrated) or dist.expected_faded is None:
+            return observed
+        return replace(observed, faded=int((dist.trust < 1).sum()), expected_faded=dist.expected_faded)
 
     def share(self, n: int) -> float:
         """Return which share of n rows count in tests: they may depend on each other, and on calibration rows."""

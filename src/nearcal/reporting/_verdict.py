@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from nearcal.diagnostics.features import EVERYWHERE
+from nearcal.recalibration import are_far_too_many
 from nearcal.reporting._judgement import SMALL_GAP, Grade, Judgement, Observed, detectable_gap, severity
 
 State = Literal["fine", "slight", "places", "wrong"]
@@ -116,6 +117,8 @@ def decide(methods: Sequence[Method], score: Change | None) -> Verdict:
     answers += [_everywhere(method, len(methods)) for method in methods]
     if score is not None and comparison is not None:
         answers.append(_mended(first, last, comparison, score))
+    if last.observed.faded is not None:
+        answers.append(_likeness(last, last.observed.faded))
     answers.append(_certainty(last))
     return Verdict(headline, mood, _lead(first, last), answers)
 
@@ -294,6 +297,21 @@ def _score_words(score: Change) -> str:
         word = "falls" if score.falls else "rises"
         return f" The error of the predictions (CRPS) {word} by {abs(score.value):.1%} ± {size}."
     return f" The error of the predictions (CRPS) does not change measurably ({score.value:+.1%} ± {size})."
+
+
+def _likeness(method: Method, faded: int) -> Answer:
+    n, expected = method.overall.n, method.observed.expected_faded
+    rows = f"{faded:,} of {n:,} rows ({_percent(faded / n)})"
+    usual = f"of rows like it {_percent(expected)} would be at most"
+    question = "Are these rows like the calibration set?"
+    if are_far_too_many(faded, n, expected):
+        text = (
+            f"No: {rows} lie far from its points or beyond the range of its columns; {usual}. They keep the model's "
+            "own distribution in part or whole, and nothing was learnt about them: calibrate with rows of their kind."
+        )
+        return Answer(question, "bad", text)
+    kept = "; they keep the model's own distribution in part or whole" if faded else ""
+    return Answer(question, "good", f"Yes, by where they lie: {rows} are unlike it, {usual}{kept}.")
 
 
 def _certainty(method: Method) -> Answer:
