@@ -278,6 +278,7 @@ WRONG_OPTIONS = {
     "k True": ({"k": True}, "k must be a whole number >= 1, got True"),
     "k np.True_": ({"k": np.True_}, "k must be a whole number"),
     "k '5'": ({"k": "5"}, "k must be a whole number >= 1, got '5'"),
+    "k 'auto'": ({"k": "auto"}, r"k must be a whole number >= 1, got 'auto'; nearcal\.tune\(.*chooses it"),
     "k > n": ({"k": N + 1}, "k must be at most the number of calibration points, 20, got 21; .*GlobalRecalibrator"),
     "radius 0": ({"radius": 0.0}, f"radius {NUMBER} > 0, got 0.0"),
     "radius -1": ({"radius": -1}, f"radius {NUMBER} > 0, got -1"),
