@@ -60,8 +60,8 @@ def test_every_class_is_known_once_all_is_imported():
         FaissIndex Fingerprint GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor
         KNearest KeptArray KeptColumn KeptFrame KeptParts LeafBoxes LearntLinear LearntPolish LearntShrinkage
         LocalLinear LocalRecalibrator OwnIsolation PointHead PointWeights Polish QuantileNetRecalibrator QuantileNetwork
-        Radius Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling WeightedSteps
-        WithinRadius Workers
+        Radius Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling
+        WeightedSteps WithinRadius Workers
     """
     expected = names.split()
     assert (
