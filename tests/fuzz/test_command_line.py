@@ -38,6 +38,11 @@ OPTIONS = {
         ("--y", ["h1", "", "*", "city", "nothing"]),
         ("--space", ["", ",", "*", "city", "a=", "=h1", "h1,h1", "[", "id"]),
         ("--param", ["loc", "=", "loc=", "df=3", "scale=0", "scale=inf", "loc=city"]),
+        ("--groups", ["", "city", "id", "h1", "nothing"]),
+        ("--time", ["", "h1", "id", "city", "nothing"]),
+        ("--gap", ["", "0", "-1", "nan", "1e308", "2d", "9999999999999d", "x"]),
+        ("--in-order", []),
+        ("--any-order", []),
     ],
     "predict": [
         ("--coverage", ["0", "1", "nan", "-1", "90", "0.9999999999999999", "x"]),
@@ -49,11 +54,15 @@ OPTIONS = {
         ("--coverage", ["0", "1", "nan", "0.5"]),
         ("--regions", ["0", "1", "-5", "1000000", "2"]),
         ("--y", ["", "city", "mu", "nothing"]),
+        ("--groups", ["", "city", "id", "h1", "nothing"]),
+        ("--time", ["", "h1", "id", "city"]),
     ],
     "report": [
         ("--features", ["", "*", "city", "id,city", "nothing", "["]),
         ("--title", ["", "<script>", "\udce9", "x" * 10_000]),
         ("--coverage", ["0", "1", "0.5"]),
+        ("--groups", ["city", "nothing"]),
+        ("--time", ["h1", "id"]),
     ],
     "inspect": [("--json", [])],
 }

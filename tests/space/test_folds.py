@@ -45,7 +45,7 @@ def test_only_what_is_earlier_by_more_than_the_gap_speaks(gap):
     for fold in folds.folds:
         start = TIMES[fold.rows].min()
         np.testing.assert_array_equal(fold.speakers, np.flatnonzero(start - (gap or 0) > TIMES))
-        assert len(fold.speakers) >= N / 5
+        assert len(fold.speakers) >= 0.4 * N
     for row, speaker in pairs(folds):
         assert TIMES[speaker] < TIMES[row] - (gap or 0)
     looked_up = np.concatenate([fold.rows for fold in folds.folds])
@@ -53,7 +53,7 @@ def test_only_what_is_earlier_by_more_than_the_gap_speaks(gap):
     # all that are not looked up are older than all that are
     left = np.setdiff1d(np.arange(N), looked_up)
     assert TIMES[left].max() < TIMES[looked_up].min()
-    assert len(left) <= N * (0.3 + (gap or 0) / 50 + 0.05)
+    assert len(left) <= N * (0.5 + (gap or 0) / 50 + 0.05)
 
 
 def test_time_and_groups_together_ask_for_both():
@@ -141,8 +141,8 @@ ERRORS = {
     "a negative gap": ({"time": TIMES, "gap": -1}, "gap must be a finite number >= 0"),
     "a number between dates": ({"time": DATES, "gap": 2}, "gap must be a timedelta where time holds dates, got 2"),
     "a negative timedelta": ({"time": DATES, "gap": -dt.timedelta(1)}, "gap must not be negative"),
-    "a gap as long as all": ({"time": TIMES, "gap": 50}, "time must leave some rows with a fifth of all 200 rows"),
-    "no past": ({"time": np.zeros(N)}, "time must leave some rows with a fifth of all 200 rows before them"),
+    "a gap as long as all": ({"time": TIMES, "gap": 50}, "time must leave some rows with two fifths of all 200 rows"),
+    "no past": ({"time": np.zeros(N)}, "time must leave some rows with two fifths of all 200 rows before them"),
 }
 
 

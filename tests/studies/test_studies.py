@@ -8,6 +8,7 @@ from scipy import stats
 
 from nearcal.models.adapters import TorchModel
 from nearcal_studies.__main__ import STUDIES
+from nearcal_studies.blocked import SERIES, Blocked
 from nearcal_studies.diamonds import Diamonds
 from nearcal_studies.diamonds.data import split
 from nearcal_studies.diamonds.models import GammaRegression, fit_shape
@@ -76,9 +77,19 @@ def test_diamonds(tmp_path):
     assert (tmp_path / "figure_5.png").exists()
 
 
+def test_blocked(tmp_path):
+    run(Blocked(), tmp_path, Scale(quick=True))
+    (one,) = json.loads((tmp_path / "results.json").read_text())["results"]["stretches"]
+    assert one["correlation"] > 0.5
+    # as fitted, a choice cannot be better than the best, but for shrinkage, which few candidates were tried with
+    assert all(way["to_best"] > 0.98 for way in one["ways"].values())
+    assert one["ways"]["time"]["crps"] < one["ways"]["leave-one-out"]["crps"]
+    assert "hindsight" in (tmp_path / "table.md").read_text()
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_quick_settings_are_small_and_full_ones_large(name, tmp_path):
-    for table in TABLES:
+    for table in (*TABLES, SERIES):
         (tmp_path / f"{table}.npz").touch()
     study = STUDIES[name](tmp_path)
     cost = {

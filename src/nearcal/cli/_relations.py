@@ -75,7 +75,10 @@ class Relations(NamedTuple):
                     f"--gap must have a unit where column {self.time!r} holds dates, got {text!r}",
                     "for example 2d, 12h, 30m or 15s",
                 )
-            return timedelta(**{_UNITS[length[2]]: float(length[1])})
+            try:
+                return timedelta(**{_UNITS[length[2]]: float(length[1])})
+            except OverflowError:
+                raise Mistake(f"--gap is longer than any time, got {text!r}", "for example 2d") from None
         try:
             return float(text)
         except ValueError:

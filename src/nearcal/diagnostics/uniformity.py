@@ -74,8 +74,9 @@ def uniformity_tests(
     neighbourhoods that tell no more about one row than about another. The smoothing bias of a too wide neighbourhood
     is not allowed for: that is what the test is to find.
 
-    With ``groups`` or ``time``, n is divided by the design effect: the variance of the empirical cdf by sums over
-    groups, or over thirty stretches of time, over that of independent values, after Rao and Scott (1981).
+    With ``groups`` or ``time``, n is divided by the design effect, after Rao and Scott (1981): the variance of the mean
+    or of the empirical cdf, whichever gives more, by sums over groups or over thirty stretches of time, over that of
+    independent values. Tests are then asymptotic in the number of groups.
 
     References
     ----------

@@ -111,8 +111,8 @@ def evaluate(
     that differences are paired. A p-value has none. With ``groups`` all rows of a group have one weight; with ``time``
     all rows of a stretch, of which there are thirty with about equally many rows: long enough where what happens in one
     tells little about the next, and enough for standard errors that are right to an eighth. For stretches of your own
-    give their numbers as groups. The Kolmogorov-Smirnov test then counts n over the design effect of the PIT values'
-    empirical cdf for n: its variance by such sums over that of independent values.
+    give their numbers as groups. The Kolmogorov-Smirnov test then counts n over the design effect for n, as
+    :func:`nearcal.diagnostics.uniformity_tests` does.
 
     The log score needs a density: it is NaN for distributions that have atoms and none (``has_density`` is False), and
     rough for those made of many draws, where crps says more.

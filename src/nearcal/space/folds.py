@@ -19,7 +19,7 @@ from nearcal.space.row_relations import as_gap, as_groups, as_times, stretches
 _FOLDS = 10  # of groups, or stretches of rows in order
 _GROUP_FOLDS_IN_TIME = 5  # of groups within each stretch of time: every pair of the two asks for a space of its own
 _STRETCHES = 10  # of time
-_LEAST_PAST = 0.2  # share of all rows that must lie in a stretch's past for it to be looked up
+_LEAST_PAST = 0.4  # share of all rows that must lie before a stretch for it to be looked up
 _LEAST_SPEAKERS = 2
 _MARGIN = 0.5  # of a stretch of rows in order, on either side of it, that may not speak for it
 _UNITS = 30  # stretches that errors of means are counted by
@@ -95,8 +95,9 @@ def _by_groups(groups: IntArray) -> Folds:
 def _by_time(times: NDArray[Any], gap: Any, groups: IntArray | None) -> Folds:
     """Chain forward: ten stretches of time, each looked up among the rows before it, more than a gap away.
 
-    The first stretches, with less than a fifth of all rows before them, are not looked up. Given groups too, rows of a
-    stretch are looked up fold by fold of groups, among earlier rows of other folds.
+    The first stretches, with less than two fifths of all rows before them, are not looked up: so few speak for a row
+    otherwise than all will for a new one. Given groups too, rows of a stretch are looked up fold by fold of groups,
+    among earlier rows of other folds.
     """
     stretch, n = stretches(times, _STRETCHES), len(times)
     fold = np.zeros(n, dtype=np.intp) if groups is None else _balanced(groups, _GROUP_FOLDS_IN_TIME)
@@ -113,7 +114,7 @@ def _by_time(times: NDArray[Any], gap: Any, groups: IntArray | None) -> Folds:
                 found.append(Fold(rows, speakers))
     if not found:
         raise InvalidInputError(
-            f"time must leave some rows with a fifth of all {n} rows before them, more than the gap of {gap} away"
+            f"time must leave some rows with two fifths of all {n} rows before them, more than the gap of {gap} away"
             f"{' and some of them of other groups' * (groups is not None)}, got none; take a smaller gap, or more rows"
         )
     others = "earlier rows" if groups is None else "earlier rows of other groups"

@@ -214,10 +214,10 @@ def tune(
 
     Groups are whole in ten folds of about equally many rows, and each row is recalibrated by those of the other folds.
     In order of time, rows are cut into ten stretches, and each row is recalibrated by those before its stretch, less
-    the gap; the first stretches, with less than a fifth of all rows before them, are not scored. With both, there are
-    five folds of groups, and earlier rows of the other four speak. Scaling and relevance are learnt from those who may
-    speak. A row has k neighbours among them, as a new row will among all, and all where they are fewer; candidates of
-    more neighbours than may ever speak are left out. As fewer speak than for a new row, the k chosen is rather too
+    the gap; the first stretches, with less than two fifths of all rows before them, are not scored. With both, there
+    are five folds of groups, and earlier rows of the other four speak. Scaling and relevance are learnt from those who
+    may speak. A row has k neighbours among them, as a new row will among all, and all where they are fewer; candidates
+    of more neighbours than may ever speak are left out. As fewer speak than for a new row, the k chosen is rather too
     small than too large. Standard errors are those of sums over groups, or over thirty stretches of time, and the
     Kolmogorov-Smirnov test counts as many rows as these leave independent.
 
