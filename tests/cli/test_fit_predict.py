@@ -299,3 +299,43 @@ def test_ties_are_told_in_one_line(options, nearcal, tmp_path):
     assert done.code == 0
     assert done.err.startswith("note: y_cal has 301 of 400 (75%) responses equal to 0: ")
     assert done.err.count("\n") == 1
+
+
+# ---- weights --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["local", "knn", "isotonic", "conformal", "auto"])
+def test_weights_of_a_column(method, nearcal, tmp_path):
+    table = make_table(400, 1)
+    cal = columns_of(table)
+    weights = np.where(np.arange(400) < 40, 0.0, np.random.default_rng(0).gamma(1.0, size=400))
+    path = write_table(table.append_column("age", pa.array(weights)), tmp_path / "cal.parquet")
+    options = ("--k", 60) if method in ("local", "knn") else ()
+    options += ("--method", method) if method != "auto" else ()
+    model = tmp_path / "model.nearcal"
+    done = nearcal("fit", path, "-o", model, "--y", "price", *NORMAL, "--space", "h*", "--weight", "age", *options)
+    assert (done.code, done.err) == (0, "")
+    assert "learnt from 360 rows" in done.out
+    recalibrator = nc.load(model).recalibrator
+    by_hand = type(recalibrator)(**recalibrator.get_params())
+    space = np.column_stack([cal["h1"], cal["h2"]])
+    dist, kept = nc.Normal(cal["mu"], cal["sigma"]), weights > 0
+    by_hand.fit(dist[kept], cal["price"][kept], space[kept], sample_weight=weights[kept])
+    new = columns_of(make_table(20, 3))
+    base, places = nc.Normal(new["mu"], new["sigma"]), np.column_stack([new["h1"], new["h2"]])
+    if method == "auto" and not isinstance(recalibrator, nc.LocalRecalibrator):
+        pytest.fail("the table is made to be recalibrated locally")
+    if method != "auto" or recalibrator.corrections == ():
+        np.testing.assert_array_equal(
+            recalibrator.recalibrate(base, places).ppf([0.1, 0.9]), by_hand.recalibrate(base, places).ppf([0.1, 0.9])
+        )
+
+
+def test_weights_that_are_none(nearcal, tmp_path):
+    for values, message in ((-np.ones(400), "must not be negative: 400 of 400"), (np.zeros(400), "the weight 0")):
+        path = write_table(make_table(400, 1).append_column("age", pa.array(values)), tmp_path / "cal.parquet")
+        done = nearcal(
+            "fit", path, "-o", tmp_path / "m.nearcal", "--y", "price", *NORMAL, "--space", "h*", "--weight", "age"
+        )
+        assert done.code != 0
+        assert message in done.err

@@ -388,3 +388,23 @@ def test_the_reason_of_what_was_given(data):
         f"{given}, the first layer of the model: nothing was compared or chosen."
     )
     assert reason(recalibrator=nc.VarianceScaling(), layer="input") == f"{given}: nothing was compared or chosen."
+
+
+def test_weights_reach_the_choice_and_a_recalibrator_given():
+    rng = np.random.default_rng(0)
+    X, weights = rng.uniform(1, 3, size=(300, 1)), rng.gamma(1.0, size=300)
+    y = rng.normal(X[:, 0], X[:, 0])
+    line = nc.adapt(lambda X: X[:, 0], space=lambda X: X)
+    options = {"k": 50, "scaling": "none", "rule": "best"}
+    found = nc.calibrate(line, X, y, layer="space", tuning=options, sample_weight=weights)
+    dist = found.model.distribution(X)
+    expected = nc.tune(dist, y, {"space": X}, sample_weight=weights, **options)
+    np.testing.assert_array_equal(found.tuning.table["crps"], expected.table["crps"])
+    given = nc.calibrate(line, X, y, layer="space", recalibrator=nc.LocalRecalibrator(k=50), sample_weight=weights)
+    by_hand = nc.LocalRecalibrator(k=50).fit(dist, y, X, sample_weight=weights)
+    np.testing.assert_array_equal(given.predict(X).mean(), by_hand.recalibrate(dist, X).mean())
+
+
+def test_weights_are_no_option_of_tuning():
+    with pytest.raises(nc.InvalidParameterError, match="tuning must be a mapping of options"):
+        nc.calibrate(lambda X: X[:, 0], np.zeros((9, 1)), np.zeros(9), tuning={"sample_weight": np.ones(9)})

@@ -324,3 +324,43 @@ def test_what_is_nearcals_is_saved_and_joins_the_estimator_again(calibration, la
 def test_an_unfitted_regressor_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         nc.save(nc.RecalibratedRegressor(), tmp_path / "it")
+
+
+# ---- weights --------------------------------------------------------------------------------------------------------
+
+
+def test_weights_of_the_calibration_are_not_those_of_the_fit():
+    """Each goes to its own: the same estimator with and without, and the calibration of calibrate by hand."""
+    weights = np.random.default_rng(0).gamma(1.0, size=len(Y))
+    fixed = {"random_state": 0, "recalibrator": nc.GlobalRecalibrator()}
+    plain = RecalibratedRegressor(LinearRegression(), **fixed).fit(X, Y)
+    weighted = RecalibratedRegressor(LinearRegression(), **fixed).fit(X, Y, calibration_weight=weights)
+    np.testing.assert_array_equal(weighted.estimator_.coef_, plain.estimator_.coef_)
+    assert (weighted.predict(X[:5]) != plain.predict(X[:5])).all()
+    both = RecalibratedRegressor(LinearRegression(), **fixed)
+    both.fit(X, Y, sample_weight=weights, calibration_weight=weights)
+    by_hand = LinearRegression().fit(X, Y, sample_weight=weights)
+    np.testing.assert_allclose(both.estimator_.coef_, by_hand.coef_)
+
+
+def test_weights_are_cut_with_the_rows_held_out():
+    weights = np.random.default_rng(0).gamma(1.0, size=len(Y))
+    fixed = {"recalibrator": nc.GlobalRecalibrator(), "layer": "input"}
+    split = RecalibratedRegressor(LinearRegression(), calibration="split", random_state=0, **fixed)
+    split.fit(X, Y, calibration_weight=weights)
+    held_out = np.sort(train_test_split(np.arange(len(Y)), test_size=0.25, random_state=0)[1])
+    by_hand = nc.calibrate(split.estimator_, X[held_out], Y[held_out], sample_weight=weights[held_out], **fixed)
+    np.testing.assert_array_equal(split.predict(X[:9]), by_hand.predict(X[:9]).mean())
+    prefit = RecalibratedRegressor(split.estimator_, calibration="prefit", **fixed)
+    prefit.fit(X[held_out], Y[held_out], calibration_weight=weights[held_out])
+    np.testing.assert_array_equal(prefit.predict(X[:9]), split.predict(X[:9]))
+
+
+def test_wrong_weights_are_told_before_anything_is_fitted():
+    class Never(LinearRegression):
+        def fit(self, X, y):
+            raise AssertionError("fitted")
+
+    for weights, message in ((-np.ones(len(Y)), "must not be negative"), (np.ones(3), "must have shape")):
+        with pytest.raises(nc.InvalidInputError, match=f"calibration_weight {message}"):
+            RecalibratedRegressor(Never()).fit(X, Y, calibration_weight=weights)

@@ -77,6 +77,10 @@ KINDS = [
     "IsotonicRecalibrator",
     "VarianceScaling",
     "ConformalRecalibrator",
+    "weighted",
+    "weighted, radius",
+    "GlobalRecalibrator, weighted",
+    "ConformalRecalibrator, weighted",
     "QuantileNetRecalibrator",
     "CalibratedModel",
     "Recalibration",
@@ -136,7 +140,13 @@ STRANGE = {"dict": {"forged": 1}}
 UNCHECKED = {
     **{
         cls.__name__: set(inspect.signature(cls).parameters)
-        for cls in (nc.LocalRecalibrator, nc.KNNRegressor, nc.GlobalRecalibrator, nc.QuantileNetRecalibrator)
+        for cls in (
+            nc.LocalRecalibrator,
+            nc.KNNRegressor,
+            nc.GlobalRecalibrator,
+            nc.ConformalRecalibrator,
+            nc.QuantileNetRecalibrator,
+        )
     },
     "Recalibration": {"learnt"},
 }
