@@ -103,6 +103,10 @@ class CalibrationScores:
     def __len__(self) -> int:
         return len(self.z)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what pickle and copy take along: the scores, whose order can be found again."""
+        return type(self), (self.z,)
+
     def _to_saved(self) -> dict[str, Any]:
         return {"z": self.z, "weights": self.weights, "common_weight": self.common_weight}
 
