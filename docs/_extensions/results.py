@@ -8,7 +8,8 @@ from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "studies" / "results"
-COMPARISON = ROOT / "benchmarks" / "results" / "compare_methods.json"
+BENCHMARKS = ROOT / "benchmarks" / "results"
+COMPARISON = BENCHMARKS / "compare_methods.json"
 
 
 class Generated(SphinxDirective):
@@ -51,6 +52,14 @@ class Study(Generated):
         unseen = [figure for figure in figures if not any(figure.name in text for text in texts)]
         shown = [f"![{figure.stem.replace('_', ' ')}]({_from_docs(figure)})" for figure in unseen]
         return "\n\n".join([*texts, *shown])
+
+
+class Benchmark(Generated):
+    """The tables that a benchmark has written."""
+
+    def markdown(self):
+        """Return the file as it is."""
+        return self.read(BENCHMARKS / self.arguments[0])
 
 
 class Methods(Generated):
@@ -116,4 +125,5 @@ def setup(app):
     app.add_directive("findings", Findings)
     app.add_directive("study", Study)
     app.add_directive("methods", Methods)
+    app.add_directive("benchmark", Benchmark)
     return {"version": "1", "parallel_read_safe": True}

@@ -43,6 +43,13 @@ def test_no_bet_makes_money_on_average(bet):
     np.testing.assert_allclose(mean, 1, atol=1e-7)
 
 
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.12, 1.0), (-0.12, 1.0), (0.0, 1.1), (0.0, 0.9)])
+def test_no_bet_wins_in_the_long_run_against_small_errors(mean, std):
+    for bet in bets.BETS:
+        growth = quad(lambda z: bet.log_ratio(np.array(z)) * stats.norm.pdf(z, mean, std), -12, 12, limit=200)[0]  # noqa: B023
+        assert growth < 0
+
+
 def test_shares_of_times_and_stakes_add_up():
     np.testing.assert_allclose(np.exp(bets.LOG_STAKES).sum(), 1)
     n = 1000

@@ -178,6 +178,17 @@ def test_coverage_is_kept_whatever_drifts():
     assert abs(np.mean(is_in) - 0.9) < 0.01  # what it comes to here
 
 
+def test_bases_of_several_kinds_are_learnt_from_one_by_one():
+    rc = nc.VarianceScaling().fit(nc.Normal(np.zeros(30), 1.0), np.random.default_rng(8).normal(size=30))
+    mixed, alike = nc.OnlineRecalibrator(rc), nc.OnlineRecalibrator(rc)
+    tickets = [int(mixed.predict(base).tickets[0]) for base in (nc.Normal(0.0, 2.0), nc.Laplace(1.0, 1.0))]
+    mixed.observe(tickets, [1.0, 3.0])
+    z = np.append(nc.Normal(0.0, 2.0).z(1.0), nc.Laplace(1.0, 1.0).z(3.0))
+    alike.observe(alike.predict(nc.Normal(np.zeros(2), 1.0)).tickets, z)
+    np.testing.assert_allclose(mixed.recalibrator.factor_, alike.recalibrator.factor_, rtol=1e-12)
+    assert mixed.recalibrator.n_cal_ == 32
+
+
 # ---- late, out of order, never --------------------------------------------------------------------------------------
 
 

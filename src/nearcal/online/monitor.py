@@ -66,9 +66,10 @@ class CalibrationMonitor:
     -----
     The promise is about predictions that are right given everything before them. Scores that depend on each other, as
     of forecasts several steps ahead or of a forecaster that leaves something of the past unused, are not, and the
-    monitor will find out: then tell it every h-th only, or take the alarm for what it says. A recalibrator that was
-    fitted to n points is itself off by about 1 / √n of a standard deviation; a long stream will tell, after some
-    10 n observations. After an alarm, and what was done about it, :meth:`reset` begins anew, with a new promise.
+    monitor may find out: then tell it every h-th only, or take the alarm for what it says. Small errors are let pass:
+    the mildest bets are a shift of 1/4 and spreads of 5/4 and 4/5, so that evidence adds up only beyond a shift of 1/8
+    of a standard deviation, or a spread off by more than a tenth; a recalibrator fitted to n points is itself off by
+    about 1 / √n. After an alarm, and what was done about it, :meth:`reset` begins anew, with a new promise.
 
     References
     ----------

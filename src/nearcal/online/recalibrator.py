@@ -18,6 +18,7 @@ from nearcal.online.waiting import Waiting, WaitingRoom
 from nearcal.recalibration import CONTINUOUS_RULES, Recalibrated, Recalibrator
 from nearcal.recalibration.scores_of_rows import OneLaw, Untouched
 
+_FARTHEST = 1e100  # of scores, the same as in a fit
 _HELD = {
     "recalibrator": optional(having("recalibrate", "n_cal_")),
     "window": optional(count()),
@@ -211,13 +212,14 @@ class OnlineRecalibrator:
     def _learn(self, waiting: Sequence[Waiting], y: FloatArray, tickets: Sequence[int]) -> None:
         """Let responses join the calibration set, and the oldest points leave it."""
         for ticket, one, response in zip(tickets, waiting, y, strict=True):
-            if not np.isfinite(one.base.z(response)).all():
+            z = float(one.base.z(response)[0])
+            if not abs(z) <= _FARTHEST:
                 raise InvalidInputError(
-                    f"y must lie inside the support of dist_new, got {float(response)!r} for ticket {ticket}, with "
-                    "probability zero under the model; nothing was learnt: discard that ticket, or predict by a "
+                    f"y must lie inside the support of dist_new, got {float(response)!r} for ticket {ticket}, with a "
+                    f"normal score of {z:g} under the model; nothing was learnt: discard that ticket, or predict by a "
                     "distribution that allows it"
                 )
-        update_with(self._recalibrator, waiting, y)
+        _update(self._recalibrator, waiting, y)
         if self.window is not None:
             self._recalibrator.forget(keep_last=self.window)
 
@@ -285,14 +287,15 @@ def _no_reach(recalibrator: Any) -> InvalidParameterError:
     )
 
 
-def update_with(recalibrator: Any, waiting: Sequence[Waiting], y: FloatArray) -> None:
+def _update(recalibrator: Any, waiting: Sequence[Waiting], y: FloatArray) -> None:
     """Add points to the calibration set: together where their bases are of one kind, else one by one."""
     try:
-        base: Distribution | None = concatenate([one.base for one in waiting])
+        parts = [concatenate([one.base for one in waiting])]
     except InvalidInputError:
-        base = None
-    if base is not None:
-        recalibrator.update(base, y, np.array([one.place for one in waiting]))
-        return
-    for one, response in zip(waiting, y, strict=True):
-        recalibrator.update(one.base, response[np.newaxis], np.array([one.place]))
+        parts = [one.base for one in waiting]
+    start = 0
+    for part in parts:
+        rows = slice(start, start + len(part))
+        places = [one.place for one in waiting[rows]]
+        recalibrator.update(part, y[rows], None if places[0] is None else np.array(places))
+        start = rows.stop
