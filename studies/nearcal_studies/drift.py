@@ -241,7 +241,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
     about = (
         f"Seeds {', '.join(map(str, seeds))}. CRPS relative to the base model's / coverage of 90% intervals in per "
         "cent / its least over ten stretches. `!` marks a CRPS more than 2% above the base model's; `*` a coverage of "
-        "the default that is neither within 3 points of nominal nor, to half a point, as near to it as the base model's. "
+        "the default that is neither within 3 points of nominal nor, to half a point, as near to it as the base's. "
         "Faded: the share of rows whose trust is below 1. Rules were chosen on cases so marked, with seed 0."
     )
     return "\n\n".join([about, markdown_table(columns), _exchangeable_table(rows)])

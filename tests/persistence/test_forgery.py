@@ -265,6 +265,8 @@ def twice(array):
         ("faiss", "index_.center", lambda center: np.full_like(center, 1e155), "center must lie among the points"),
         ("kdtree", "index_.placed", lambda placed: 1e160 * placed, "placed must not exceed 1e.150"),
         ("boxes", "space_map_.center", lambda center: center[:-1], "spaces of n_features_in_ columns"),
+        ("faded", "ranges.high", lambda high: high[:-1], "ends must be as many as tails"),
+        ("CalibratedModel that looks twice", "look.ranges.low", twice, "ends must be as many as tails"),
         ("QuantileNetRecalibrator", "first_to_second", twice, "first_to_second must have .* shape"),
         ("QuantileNetRecalibrator", "input_to_second", twice, "input_to_second must have .* shape"),
         ("QuantileNetRecalibrator", "second_bias", twice, "second_bias must have .* shape"),
@@ -349,6 +351,13 @@ FIELDS = {
     "LocalLinear": ("all corrections", {}),
     "Shrinkage": ("all corrections", {}),
     "Polish": ("all corrections", {}),
+    "Fade": ("faded", {"false_alarm": -1.0, "to": "nothing"}),
+    "LearntFade": (
+        "faded",
+        {"false_alarm": None, "to": "up", "start": "far", "gap": 0.0, "ranges": 3},
+    ),
+    "Ranges": ("faded", {"low": None, "high": 1.0, "tail_below": 3, "tail_above": None, "limit": -1.0}),
+    "Look": ("CalibratedModel that looks twice", {"layer": 3, "ranges": None, "false_alarm": -0.1}),
     "LearntShrinkage": (
         "all corrections",
         {"mean": "0", "log_spread": {"float": "inf"}, "mean_variance": -1.0, "log_spread_variance": None},

@@ -56,12 +56,12 @@ def test_nothing_is_taken_over_unchecked():
 def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
-        BlockedBrute CalibratedModel CalibrationScores Candidate ColumnsModel ConformalRecalibrator Curve EqualSteps
-        FaissIndex Fingerprint GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor
-        KNearest KeptArray KeptColumn KeptFrame KeptParts LeafBoxes LearntLinear LearntPolish LearntShrinkage
-        LocalLinear LocalRecalibrator OwnIsolation PointHead Polish QuantileNetRecalibrator QuantileNetwork Radius
-        Recalibration Scaling Shrinkage SortedLine SpaceMap Standardiser Table Tuning VarianceScaling WithinRadius
-        Workers
+        BlockedBrute CalibratedModel CalibrationScores Candidate ColumnsModel ConformalRecalibrator Curve
+        EqualSteps FaissIndex Fade Fingerprint GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator
+        KDTreeIndex KNNRegressor KNearest KeptArray KeptColumn KeptFrame KeptParts LeafBoxes LearntFade
+        LearntLinear LearntPolish LearntShrinkage LocalLinear LocalRecalibrator Look OwnIsolation PointHead
+        Polish QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration Scaling Shrinkage SortedLine
+        SpaceMap Standardiser Table Tuning VarianceScaling WithinRadius Workers
     """
     expected = names.split()
     assert (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import float_array, number, savable
+from nearcal._saved import float_array, number, require, savable
 
 _TAIL = 0.1  # share of the points at either end of a column whose spread is the unit of what lies beyond
 
@@ -52,6 +52,15 @@ class Ranges:
     tail_below: FloatArray
     tail_above: FloatArray
     limit: float
+
+    def __post_init__(self) -> None:
+        lengths = {len(ends) for ends in (self.low, self.high, self.tail_below, self.tail_above)}
+        require(len(lengths) == 1, f"ends must be as many as tails, one a column, got {sorted(lengths)}")
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.low)
 
     @classmethod
     def of(cls, space: FloatArray, false_alarm: float) -> "Ranges":
