@@ -4,6 +4,7 @@ from nearcal import datasets as datasets
 from nearcal import diagnostics as diagnostics
 from nearcal import scores as scores
 from nearcal._errors import ArtefactError as ArtefactError
+from nearcal._errors import DependenceWarning as DependenceWarning
 from nearcal._errors import InvalidInputError as InvalidInputError
 from nearcal._errors import InvalidParameterError as InvalidParameterError
 from nearcal._errors import MissingExtraError as MissingExtraError

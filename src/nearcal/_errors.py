@@ -11,6 +11,7 @@
       ArtefactError (OSError)              a file is damaged, foreign or of a newer format, or cannot be written
 
     TiesWarning (UserWarning)              many calibration rows share a response
+    DependenceWarning (UserWarning)        calibration rows that follow each other err alike
     OutOfDistributionWarning (UserWarning)   many new rows are unlike the calibration set
 
 Every message names the argument, the rule, the value received and, where there is one, the remedy.
@@ -56,7 +57,11 @@ class OutOfDistributionWarning(UserWarning):
     """Many new rows are unlike the calibration set; they keep their base distribution, in part or whole."""
 
 
-def warn_user(message: str, category: type[UserWarning]) -> None:
+class DependenceWarning(UserWarning):
+    """Rows of a calibration set that follow each other err alike, as in order of time, and nobody said why."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line of the user that led here."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "nearcal":

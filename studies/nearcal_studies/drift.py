@@ -102,7 +102,7 @@ class Drift(SetStudy):
         """Return the CRPS with and without fading, in the spaces of the study "sharper"."""
         spaces = sharper.spaces_of(settings["base"], nc.adapt(model, **options).prepared(*cal))
         calibrated = recalibrators.calibrate(model, *cal, spaces, one_thread=True, **options)
-        out, without = calibrated.predict(new[0]), recalibrators.without_fading(calibrated, *cal)(new[0])
+        out, without = calibrated.predict(new[0]), recalibrators.without_fading(calibrated).predict(new[0])
         figures = {"default": out, "without fading": without}
         faded = float((out.trust < 1).mean())
         crps = {name: float(nc.scores.crps(dist, new[1]).mean()) for name, dist in figures.items()}
@@ -176,7 +176,7 @@ def compare(model: Any, cal: Part, new: Part) -> list[Row]:
     fixed = {"global": nc.GlobalRecalibrator(quantile_rule="predictive"), "isotonic": nc.IsotonicRecalibrator()}
     for method, recalibrator in fixed.items():
         dists[method] = recalibrator.fit(calibrated.base(cal[0]), cal[1], None).recalibrate(dists["base"], None)
-    dists["without fading"] = recalibrators.without_fading(calibrated, *cal)(new[0])
+    dists["without fading"] = recalibrators.without_fading(calibrated).predict(new[0])
     dists["default"] = calibrated.predict(new[0])
     faded = dists["default"].trust
     told = {"choice": str(calibrated.tuning.chosen), "faded": float((faded < 1).mean()), "trust": float(faded.mean())}

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,7 @@ FIXED = {"layer": "input", "recalibrator": nc.LocalRecalibrator(k=40, scaling="s
 
 
 @pytest.mark.filterwarnings("ignore::nearcal.TiesWarning")  # responses of many checks are labels
+@pytest.mark.filterwarnings("ignore::nearcal.DependenceWarning")  # in order, at that
 @parametrize_with_checks(
     [
         RecalibratedRegressor(workers=ONE_THREAD),
@@ -229,8 +231,72 @@ def test_groups_stay_together():
     rng = np.random.default_rng(0)
     X, y, groups = rng.normal(size=(60, 2)), rng.normal(size=60), np.repeat(np.arange(6), 10)
     model = nc.RecalibratedRegressor(Ridge(), cv=GroupKFold(3)).fit(X, y, groups=groups)
-    by_hand = nc.RecalibratedRegressor(Ridge(), cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y)
+    by_hand = nc.RecalibratedRegressor(Ridge(), cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y, groups=groups)
     np.testing.assert_array_equal(model.predict(X), by_hand.predict(X))
+    by_number = nc.RecalibratedRegressor(Ridge(), cv=3).fit(X, y, groups=groups)
+    np.testing.assert_array_equal(model.predict(X), by_number.predict(X))
+    assert "other groups" in model.calibrated_.reason
+
+
+class Recording(Ridge):
+    """Remembers the first column of all rows that any copy was fitted to."""
+
+    seen: ClassVar[list[np.ndarray]] = []
+
+    def fit(self, X, y):
+        Recording.seen.append(X[:, 0])
+        return super().fit(X, y)
+
+
+ORDER = np.random.default_rng(2).permutation(200)  # when each row was observed
+
+
+def fit_recorded(calibration, **relations):
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.arange(200.0), rng.normal(size=200)])
+    Recording.seen.clear()
+    model = nc.RecalibratedRegressor(Recording(), calibration=calibration, random_state=0)
+    model.fit(X, rng.normal(X[:, 1], np.exp(X[:, 1])), **relations)
+    return model, [rows.astype(int) for rows in Recording.seen]
+
+
+def test_the_latest_rows_are_held_out():
+    model, (train,) = fit_recorded("split", time=ORDER)
+    assert sorted(ORDER[train]) == list(range(150))
+    assert "earlier rows alone" in model.calibrated_.reason
+    assert model.calibrated_.recalibrator.n_cal_ == 50
+
+
+def test_whole_groups_are_held_out():
+    groups = ORDER // 10
+    _, (train,) = fit_recorded("split", groups=groups)
+    held_out = np.setdiff1d(np.arange(200), train)
+    assert not set(groups[train]) & set(groups[held_out])
+    assert len(held_out) == 50
+
+
+def test_stretches_of_time_are_left_out():
+    model, fits = fit_recorded("cross", time=ORDER)
+    for fold, train in enumerate(fits[:-1]):
+        left_out = np.sort(ORDER[np.setdiff1d(np.arange(200), train)])
+        np.testing.assert_array_equal(left_out, np.arange(40 * fold, 40 * fold + 40))
+    assert "earlier rows alone" in model.calibrated_.reason
+
+
+def test_what_is_wrong_with_groups_is_told_before_anything_is_fitted():
+    with pytest.raises(nc.InvalidInputError, match="groups must be at least two"):
+        fit_recorded("cross", groups=np.zeros(200))
+    assert Recording.seen == []
+
+
+def test_rows_in_order_are_seen_to_be_whatever_the_split():
+    rng = np.random.default_rng(1)
+    y = np.repeat(rng.normal(size=40), 25)
+    for calibration in ("cross", "split"):
+        with pytest.warns(nc.DependenceWarning, match="follow each other err alike"):
+            nc.RecalibratedRegressor(Ridge(), calibration=calibration, random_state=0).fit(
+                rng.normal(size=(1000, 2)), y
+            )
 
 
 @pytest.mark.parametrize("calibration", ["cross", "split", "prefit"])

@@ -46,6 +46,47 @@ def test_standard_errors_are_paired():
     assert found["rmse", "right"]["difference_se"] == 0.0
 
 
+def test_standard_errors_count_groups():
+    groups = np.repeat(np.arange(80), 10)
+    y, dists = Y[:80][groups], {"wide": nc.Normal(np.zeros(800), 2.0), "right": nc.Normal(np.zeros(800), 1.0)}
+    found = rows(nc.evaluate(dists, y, bootstrap=2000, groups=groups))
+    once = nc.scores.crps(dists["right"][:80], Y[:80])
+    # 80 numbers, each ten times; a bootstrap of 2,000 has a relative error of 1.6% in a standard error
+    assert found["crps", "right"]["se"] == pytest.approx(once.std() / np.sqrt(80), rel=0.08)
+    naive = rows(nc.evaluate(dists, y, bootstrap=2000))
+    assert found["crps", "right"]["value"] == naive["crps", "right"]["value"]
+    assert found["crps", "right"]["se"] > 2 * naive["crps", "right"]["se"]
+    assert found["ks_p_value", "right"]["value"] > naive["ks_p_value", "right"]["value"]
+
+
+def test_standard_errors_count_stretches_of_time():
+    rng = np.random.default_rng(2)
+    count, n = 200, 1200
+    spread, errors, naive = [], [], []
+    for _ in range(count):
+        z = rng.normal(size=n)
+        for i in range(1, n):  # neighbours correlate with 0.8: the mean has 9 times the variance of independent rows'
+            z[i] = 0.8 * z[i - 1] + 0.6 * z[i]
+        covered = rows(nc.evaluate(nc.Normal(np.zeros(n), 1.0), z, metrics=["coverage"], time=True, bootstrap=100))
+        plain = rows(nc.evaluate(nc.Normal(np.zeros(n), 1.0), z, metrics=["coverage"], bootstrap=100))
+        spread.append(covered["coverage", "predictions"]["value"])
+        errors.append(covered["coverage", "predictions"]["se"])
+        naive.append(plain["coverage", "predictions"]["se"])
+    # the spread of 200 values is known to 5%, and stretches of 40 rows lose a little of the correlation
+    assert np.mean(errors) == pytest.approx(np.std(spread), rel=0.2)
+    assert np.mean(naive) < 0.75 * np.std(spread)
+
+
+def test_time_in_any_order_is_the_same_and_not_both():
+    when = np.random.default_rng(3).permutation(N)
+    sorted_rows = np.argsort(when)
+    found = nc.evaluate(DISTS, Y, time=when)
+    same = nc.evaluate({name: dist[sorted_rows] for name, dist in DISTS.items()}, Y[sorted_rows], time=True)
+    np.testing.assert_allclose(found["se"], same["se"], rtol=1e-9)
+    with pytest.raises(nc.InvalidParameterError, match="give groups or time, got both"):
+        nc.evaluate(DISTS, Y, time=when, groups=when)
+
+
 def test_regions_need_a_space_or_labels():
     without = nc.evaluate(DISTS, Y)
     assert "worst_region_coverage" not in without["metric"]

@@ -7,11 +7,13 @@ import pytest
 from scipy import stats
 
 from nearcal.models.adapters import TorchModel
+from nearcal_studies import drift
 from nearcal_studies.__main__ import STUDIES
+from nearcal_studies.blocked import Blocked
 from nearcal_studies.diamonds import Diamonds
 from nearcal_studies.diamonds.data import split
 from nearcal_studies.diamonds.models import GammaRegression, fit_shape
-from nearcal_studies.drift import SERIES, Drift, simulate, split_by_column, split_in_order
+from nearcal_studies.drift import Drift, simulate, split_by_column, split_in_order
 from nearcal_studies.gaussian import Gaussian
 from nearcal_studies.gaussian.methods import LinearModel, evenly_spread, generate, population_figures, true_mean
 from nearcal_studies.rosenbrock import Rosenbrock
@@ -101,9 +103,19 @@ def test_rows_that_drift_are_split_in_order():
         assert [len(train[1]), len(cal[1]), len(new[1])] == [240, 80, 40]
 
 
+def test_blocked(tmp_path):
+    run(Blocked(), tmp_path, Scale(quick=True))
+    (one,) = json.loads((tmp_path / "results.json").read_text())["results"]["stretches"]
+    assert one["correlation"] > 0.5
+    # as fitted, a choice cannot be better than the best, but for shrinkage, which few candidates were tried with
+    assert all(way["to_best"] > 0.98 for way in one["ways"].values())
+    assert one["ways"]["time"]["crps"] < one["ways"]["leave-one-out"]["crps"]
+    assert "hindsight" in (tmp_path / "table.md").read_text()
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_quick_settings_are_small_and_full_ones_large(name, tmp_path):
-    for table in [*TABLES, *SERIES]:
+    for table in (*TABLES, *drift.SERIES):
         (tmp_path / f"{table}.npz").touch()
     study = STUDIES[name](tmp_path)
     cost = {

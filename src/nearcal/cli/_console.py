@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from nearcal._errors import OutOfDistributionWarning, TiesWarning
+from nearcal._errors import DependenceWarning, OutOfDistributionWarning, TiesWarning
 
 _MOST_NAMED = 12
 
@@ -119,8 +119,9 @@ def warnings_as_remarks() -> Iterator[None]:
         remark(f"note: {' '.join(str(message).split())}")
 
     with warnings.catch_warnings():
-        for kind in (TiesWarning, OutOfDistributionWarning):  # whatever was told before, in a process of many commands
-            warnings.simplefilter("always", kind)
+        # whatever was told before, in a process that runs commands
+        for told in (TiesWarning, DependenceWarning, OutOfDistributionWarning):
+            warnings.simplefilter("always", told)
         warnings.showwarning = show
         yield
 

@@ -8,6 +8,7 @@ import typer
 import nearcal as nc
 from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
+from nearcal.cli._relations import Groups, InOrder, Relations, Time
 from nearcal.cli._rows import Columns, read_all
 from nearcal.cli._tables import FORMATS, open_table
 from nearcal.recalibration import LEAST_NEIGHBORS, SMOOTHINGS
@@ -26,6 +27,8 @@ nearcal fit calibration.arrow -o model.nearcal --y price \
     --samples 'draw_*' --space 'x*' --k 500 --linear
 nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
+nearcal fit hours.parquet -o model.nearcal --y demand \
+    --quantile 'q*' --space 'x*' --time observed_at --gap 24h
 """
 
 
@@ -100,6 +103,13 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    groups: Groups = None,
+    time: Time = None,
+    gap: Annotated[
+        str | None,
+        typer.Option(help="Rows no longer than this before another do not speak for it: 48, or of dates 2d, 12h, 30m."),
+    ] = None,
+    in_order: InOrder = None,
     skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -138,8 +148,19 @@ def fit(
             f"--method {settings['method']} looks in one space, got {', '.join(model.spaces)}",
             "leave out --k, --radius and --method to have the space chosen",
         )
-    needed = dict.fromkeys([y, *model.columns(), *(name for names in model.spaces.values() for name in names)])
-    table, _, left_out = read_all(file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing)
+    related = Relations.of(file, groups, time, in_order)
+    if settings["method"] in _OF_ALL_ROWS and (groups or time):
+        raise Mistake(
+            f"--method {settings['method']} has no use for {'--groups' if groups else '--time'}",
+            "it learns nothing from rows among each other: leave it out",
+        )
+    length = related.gap(gap)
+    spaces = [name for names in model.spaces.values() for name in names]
+    needed = dict.fromkeys([y, *model.columns(), *spaces, *related.numbers])
+    table, others, left_out = read_all(
+        file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing, texts=related.texts
+    )
+    relations = {**related.values(table, others), "gap": length}
     rows = len(table[y])
     if settings["k"] is not None and settings["k"] > rows:
         raise Mistake(
@@ -148,7 +169,7 @@ def fit(
         )
     activity = "choosing how to recalibrate" if settings["method"] == "auto" else "fitting"
     with progress_bar(activity, None) as report:
-        calibrated = _calibrate(model, table, table[y], settings, report)
+        calibrated = _calibrate(model, table, table[y], settings, relations, report)
     nc.save(calibrated, output)
     facts = {
         "model": str(output),
@@ -201,12 +222,14 @@ def _as_count(k: str) -> int:
     return number
 
 
-def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], report: Any) -> nc.CalibratedModel:
+def _calibrate(
+    model: Any, table: Columns, y: Any, settings: dict[str, Any], relations: dict[str, Any], report: Any
+) -> nc.CalibratedModel:
     """Tune, or fit the recalibrator asked for; every recalibrator of the command is made here."""
     method, k, radius = (settings[name] for name in ("method", "k", "radius"))
     options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
     if method == "auto":
-        return nc.calibrate(model, table, y, tuning=options, workers=nc.Workers(progress=report))
+        return nc.calibrate(model, table, y, tuning=options, **relations, workers=nc.Workers(progress=report))
     rule: Any = {"quantile_rule": "predictive"}  # as the choice does
     if method in _OF_NEIGHBOURS:
         usual = {
@@ -228,7 +251,7 @@ def _calibrate(model: Any, table: Columns, y: Any, settings: dict[str, Any], rep
             corrections=tuple(correction for name, correction in corrections.items() if options[name]),
             **rule,
         )
-        return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator)
+        return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator, **relations)
     of_all_rows: Any = {
         "global": nc.GlobalRecalibrator(**rule),
         "isotonic": nc.IsotonicRecalibrator(),

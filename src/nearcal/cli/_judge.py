@@ -11,6 +11,7 @@ import nearcal as nc
 from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, ModelFile, SkipMissing, check_share, require_place, tell
 from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
+from nearcal.cli._relations import Groups, Relations, Time
 from nearcal.cli._rows import read_all
 from nearcal.cli._tables import is_numeric, open_table
 from nearcal.distributions import Distribution
@@ -28,6 +29,7 @@ EXAMPLES = {
     "evaluate": """
 nearcal evaluate model.nearcal test.parquet
 nearcal evaluate model.nearcal test.csv --y price --coverage 0.95 --json
+nearcal evaluate model.nearcal later.parquet --time observed_at
 """,
     "report": r"""
 nearcal report model.nearcal test.parquet -o report.html
@@ -43,6 +45,8 @@ def evaluate(
     y: Response = None,
     coverage: Coverage = 0.9,
     regions: Annotated[int, typer.Option(help="Number of regions of the space, for local calibration.")] = 10,
+    groups: Groups = None,
+    time: Time = None,
     skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
@@ -54,10 +58,10 @@ def evaluate(
     check_share(coverage, "--coverage")
     if regions < 2:
         raise Mistake(f"--regions must be at least 2, got {regions}", "10 is usual")
-    judged = judge(model, test, y, skip_missing)
+    judged = judge(model, test, y, skip_missing, groups=groups, time=time)
     if judged.space is not None and regions > len(judged.y):
         raise Mistake(f"--regions must be at most the number of rows, {len(judged.y)}, got {regions}", "take fewer")
-    table = nc.evaluate(judged.dists, judged.y, judged.space, coverage, regions=regions)
+    table = nc.evaluate(judged.dists, judged.y, judged.space, coverage, regions=regions, **judged.relations)
     facts = {"rows": len(judged.y), "rows_left_out": judged.left_out, "coverage": coverage, "metrics": list(table)}
     tell(as_json, facts, f"{len(judged.y)} rows, intervals of coverage {coverage:g}\n{table}")
 
@@ -74,6 +78,8 @@ def report(
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     unit: Annotated[str, typer.Option(help="What the response is measured in, such as dollars.")] = "",
     coverage: Coverage = 0.9,
+    groups: Groups = None,
+    time: Time = None,
     skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
@@ -85,7 +91,7 @@ def report(
     if output.suffix.lower() not in (".html", ".htm"):
         raise Mistake(f"--output {output} is no page", f"did you mean '{output.with_suffix('.html')}'?")
     require_place(output, model=model, table=test)
-    judged = judge(model, test, y, skip_missing, features)
+    judged = judge(model, test, y, skip_missing, features, groups, time)
     page = nc.report(
         judged.dists,
         judged.y,
@@ -97,6 +103,7 @@ def report(
         unit=unit,
         coverage=coverage,
         tuning=judged.tuning,
+        **judged.relations,
     )
     page.save(output)
     facts = {"output": str(output), "rows": len(judged.y), "rows_left_out": judged.left_out}
@@ -113,12 +120,21 @@ class Judged(NamedTuple):
     features: dict[str, Any]
     left_out: int
     tuning: Tuning | None
+    relations: dict[str, Any]
 
 
 def judge(
-    model: Path, test: Path, response: str | None, skip_missing: bool, features: Sequence[str] | None = None
+    model: Path,
+    test: Path,
+    response: str | None,
+    skip_missing: bool,
+    features: Sequence[str] | None = None,
+    groups: str | None = None,
+    time: str | None = None,
 ) -> Judged:
     """Read a table of new rows with responses, and predict them; features default to the columns of the space."""
+    if groups is not None and time is not None:
+        raise Mistake("--groups and --time are both given", "errors are counted by one of them: give the coarser one")
     calibrated, columns = load_model(model)
     file = open_table(test)
     y = response or columns.response
@@ -132,8 +148,9 @@ def judge(
     own = tuple(dict.fromkeys(name for space in spaces for name in columns.spaces[space]))
     shown = match_columns(file, features, "--features") if features else own
     numeric = [name for name in shown if is_numeric(file.schema.field(name).type)]
-    texts = [name for name in shown if name not in numeric]
-    names = list(dict.fromkeys([y, *needed, *numeric]))
+    related = Relations.of(file, groups, time)
+    texts = list(dict.fromkeys([*(name for name in shown if name not in numeric), *related.texts]))
+    names = list(dict.fromkeys([y, *needed, *numeric, *related.numbers]))
     table, others, left_out = read_all(
         file, names, positive=must_be_positive(columns), skip_missing=skip_missing, texts=texts
     )
@@ -145,4 +162,5 @@ def judge(
         {name: table[name] if name in table else others[name] for name in shown},
         left_out,
         calibrated.tuning,
+        related.values(table, others),
     )

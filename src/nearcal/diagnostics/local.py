@@ -8,12 +8,13 @@ from scipy.special import ndtr
 from nearcal._arrays import FloatArray, as_generator, as_response, as_space, check_choice, check_count
 from nearcal._errors import InvalidParameterError
 from nearcal._table import Table
+from nearcal.diagnostics.dependence import effective_share
 from nearcal.diagnostics.groups import Correction, adjust
 from nearcal.diagnostics.pit_values import is_covered, pit
 from nearcal.diagnostics.regions import Regions, as_regions
 from nearcal.diagnostics.uniformity import UNIFORMITY_TESTS, UniformityTest, independent_share, run_test
 from nearcal.distributions import Distribution, Seed, require_distribution
-from nearcal.space import Scaling, build_index
+from nearcal.space import Scaling, as_units, build_index
 
 _SHOWN_DIMENSIONS = 2
 _CLEAR = 2.576  # standard errors by which a mean or a coverage must be off to be called so: 1% two-sided
@@ -32,6 +33,8 @@ def local_calibration(
     correction: Correction = "fdr",
     coverage: float = 0.95,
     n_cal: int | None = None,
+    groups: Any = None,
+    time: Any = None,
     rng: Seed = 0,
 ) -> Table:
     """Test calibration in every region, and say how it fails.
@@ -57,6 +60,9 @@ def local_calibration(
     n_cal : int, optional
         Number of calibration observations in all, as in :func:`uniformity_tests`; a region is taken to hold the same
         share of them as of the rows, which is cautious where neighbourhoods reach beyond the region.
+    groups, time
+        Which rows may depend on each other, as in :func:`nearcal.evaluate`; p-values then allow for it, in every region
+        by the design effect of all rows.
     rng : int, numpy.random.Generator or None
         Seed or generator for clusters and randomised PIT values.
 
@@ -94,7 +100,7 @@ def local_calibration(
     chosen = as_regions(regions, space, len(dist), generator)
     values, z = pit(dist, response, generator), dist.z(response)
     covered = is_covered(dist, response, coverage)
-    share = independent_share(len(dist), n_cal)
+    share = independent_share(len(dist), n_cal) * effective_share(values, as_units(groups, time, len(dist)))
     outcomes = [run_test(test, np.sort(values[rows]), share) for rows in chosen.rows]
     p_adjusted = adjust(np.array([outcome.p_value for outcome in outcomes]), correction)
     return Table(

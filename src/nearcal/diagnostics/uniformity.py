@@ -7,9 +7,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from scipy.special import ai_zeros, airye, ndtr
 
-from nearcal._arrays import FloatArray, check_choice, check_count
+from nearcal._arrays import FloatArray, as_float_array, check_choice, check_count
 from nearcal._table import Table
+from nearcal.diagnostics.dependence import effective_share
 from nearcal.diagnostics.pit_values import as_pit
+from nearcal.space import as_units
 
 UniformityTest = Literal["kolmogorov-smirnov", "cramer-von-mises", "anderson-darling", "frosini"]
 UNIFORMITY_TESTS: tuple[UniformityTest, ...] = get_args(UniformityTest)
@@ -22,7 +24,14 @@ class Outcome(NamedTuple):
     p_value: float
 
 
-def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS, *, n_cal: int | None = None) -> Table:
+def uniformity_tests(
+    p: Any,
+    tests: Sequence[UniformityTest] = UNIFORMITY_TESTS,
+    *,
+    n_cal: int | None = None,
+    groups: Any = None,
+    time: Any = None,
+) -> Table:
     """Test whether PIT values are uniform on (0, 1).
 
     With U_(i) the sorted values, i = 1, …, n:
@@ -41,6 +50,8 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS,
     n_cal : int, optional
         Number m of calibration observations the predictive distributions were recalibrated on; p-values then allow
         for their sampling error. None takes the distributions as known.
+    groups, time
+        Which observations may depend on each other, as in :func:`nearcal.evaluate`; p-values then allow for it.
 
     Returns
     -------
@@ -63,6 +74,10 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS,
     neighbourhoods that tell no more about one row than about another. The smoothing bias of a too wide neighbourhood
     is not allowed for: that is what the test is to find.
 
+    With ``groups`` or ``time``, n is divided by the design effect, after Rao and Scott (1981): the variance of the mean
+    or of the empirical cdf, whichever gives more, by sums over groups or over thirty stretches of time, over that of
+    independent values. Tests are then asymptotic in the number of groups.
+
     References
     ----------
     B. V. Frosini, *On the distribution and power of a goodness-of-fit statistic with parametric and nonparametric
@@ -80,16 +95,22 @@ def uniformity_tests(p: Any, tests: Sequence[UniformityTest] = UNIFORMITY_TESTS,
     values = as_pit(p)
     for name in tests:
         check_choice(name, UNIFORMITY_TESTS, "tests")
-    share = independent_share(len(values), n_cal)
+    units = as_units(groups, time, len(values))
+    share = independent_share(len(values), n_cal) * effective_share(as_float_array(p, "p").ravel(), units)
     outcomes = [run_test(name, values, share) for name in tests]
     return Table(
         {
             "test": list(tests),
             "statistic": [outcome.statistic for outcome in outcomes],
             "p_value": [outcome.p_value for outcome in outcomes],
-            "method": [_METHODS[name] if n_cal is None else "asymptotic, two samples" for name in tests],
+            "method": [_method(name, n_cal is not None, units is not None) for name in tests],
         }
     )
+
+
+def _method(name: str, has_two_samples: bool, has_units: bool) -> str:
+    words = ["asymptotic, two samples"] if has_two_samples else ["asymptotic"] if has_units else [_METHODS[name]]
+    return ", ".join([*words, "design effect"] if has_units else words)
 
 
 def independent_share(n: int, n_cal: int | None) -> float:

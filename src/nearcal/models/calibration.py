@@ -24,6 +24,7 @@ from nearcal.models.calibrated_model import (
 )
 from nearcal.models.fingerprint import Fingerprint
 from nearcal.recalibration import LocalRecalibrator, Workers, ranges_of
+from nearcal.space import as_folds
 from nearcal.tuning import Tuning, tune
 
 _WIDEST = 256  # columns of a layer that takes part in the joined space
@@ -37,6 +38,9 @@ def calibrate(
     layer: str | Sequence[str] = "auto",
     recalibrator: AnyRecalibrator | None = None,
     tuning: Mapping[str, Any] | None = None,
+    groups: Any = None,
+    time: Any = None,
+    gap: Any = None,
     workers: Workers | None = None,
     probes: int = 8,
     **adapter_options: Any,
@@ -63,6 +67,11 @@ def calibrate(
         the first layer of the model.
     tuning : mapping, optional
         Options of :func:`nearcal.tune`, which narrow the choice: ``{"k": (50, 100)}``.
+    groups, time, gap
+        Which rows may speak for which while anything is learnt, as in :func:`nearcal.tune`: the group of each row, when
+        it was observed, and how long before another row it must have been to speak for it. With neither, a
+        :class:`nearcal.DependenceWarning` tells if rows that follow each other err alike, and the choice allows for it;
+        ``time=False`` says that their order means nothing.
     workers : Workers, optional
         Threads, memory and progress of the choice, and of the recalibrator chosen.
     probes : int
@@ -99,17 +108,18 @@ def calibrate(
     options = _tuning_options(tuning)
     if recalibrator is not None and tuning is not None:
         raise InvalidParameterError("tuning chooses a recalibrator: give tuning or recalibrator, got both")
+    relations = {"groups": groups, "time": time, "gap": gap}
     workers = Workers.of(workers)
     check_count(probes, "probes", 0)
     names = _layer_names(layer)
     refuse_several_responses(y_cal, "y_cal")
     adapter = adapt(model, **adapter_options).prepared(X_cal, y_cal)
     if recalibrator is not None:
-        fitted, name, reason = _given(adapter, X_cal, y_cal, names, recalibrator)
+        fitted, name, reason = _given(adapter, X_cal, y_cal, names, recalibrator, relations)
         found: Tuning | None = None
         look: Look | None = None
     else:
-        found, look = _tuned(adapter, X_cal, y_cal, names, options, workers)
+        found, look = _tuned(adapter, X_cal, y_cal, names, {**options, **relations}, workers)
         fitted, name, reason = found.recalibrator, found.chosen.space, found.reason
     if isinstance(adapter, ColumnsModel):  # finds columns by their names, and is saved as a whole
         return CalibratedModel(adapter, fitted, name, reason, found, look=look)
@@ -142,7 +152,12 @@ def _tuned(
 
 
 def _given(
-    adapter: ModelAdapter, X_cal: Any, y_cal: Any, names: Sequence[str] | None, recalibrator: AnyRecalibrator
+    adapter: ModelAdapter,
+    X_cal: Any,
+    y_cal: Any,
+    names: Sequence[str] | None,
+    recalibrator: AnyRecalibrator,
+    relations: Mapping[str, Any],
 ) -> tuple[Any, str | None, str]:
     """Return the recalibrator fitted, its space, and the reason for both."""
     by_whom = ", the first layer of the model" if names is None else ""
@@ -151,7 +166,10 @@ def _given(
         raise InvalidParameterError(f"layer must be one name where a recalibrator is given, got {names}")
     dist, spaces = run_layers(adapter, X_cal, names)
     name = names[0] if names else None  # a model may have no layers, and many recalibrators ask for none
-    fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, None if name is None else spaces[name])
+    as_folds(**relations, n=len(dist))  # what is wrong is told whether or not the recalibrator asks
+    # only neighbours are learnt from among each other: the others learn from each row by itself
+    related = relations if isinstance(recalibrator, LocalRecalibrator) else {}
+    fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, None if name is None else spaces[name], **related)
     where = "" if name is None else f" in the space {name!r}{by_whom}"
     return fitted, name, f"{recalibrator!r} was given{where}: nothing was compared or chosen."
 
@@ -184,7 +202,7 @@ def _joined_ends(spaces: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
 
 def _tuning_options(tuning: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the options of tune, if they are such."""
-    own = {"dist_cal", "y_cal", "spaces", "workers"}
+    own = {"dist_cal", "y_cal", "spaces", "groups", "time", "gap", "workers"}
     known = [name for name in _names_of(tune) if name not in own]
     options = {} if tuning is None else tuning
     if not isinstance(options, Mapping) or not set(options) <= set(known):

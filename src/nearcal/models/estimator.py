@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold, check_cv, train_test_split
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, check_cv, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, column_or_1d, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
@@ -23,6 +23,8 @@ from nearcal.models.adapters.targets import Target, refuse_several_responses
 from nearcal.models.calibrated_model import AnyRecalibrator, CalibratedModel
 from nearcal.models.calibration import calibrate
 from nearcal.recalibration import Workers
+from nearcal.space import as_folds
+from nearcal.space.row_relations import as_times
 
 Calibration = Literal["cross", "split", "prefit"]
 CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
@@ -42,12 +44,13 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     calibration : {"cross", "split", "prefit"}
         Where calibration data come from. "cross": the estimator is fitted to all rows, and to ``cv`` parts of them to
         predict the rows left out; all rows serve both purposes, at the cost of ``cv`` more fits. "split": a share
-        ``calibration_size`` of the rows is held out. "prefit": the estimator is fitted already, and ``fit`` takes
-        calibration data that it has not seen.
+        ``calibration_size`` of the rows is held out, at random, or whole groups, or the latest. "prefit": the estimator
+        is fitted already, and ``fit`` takes calibration data that it has not seen.
     calibration_size : float or int
         Share or number of rows held out, for "split".
     cv : int, splitter or iterable of (train, test)
-        Number of folds, shuffled, or how to make them, for "cross"; each row must be left out once.
+        Number of folds, or how to make them, for "cross"; each row must be left out once. A number of folds is of
+        shuffled rows, or of whole groups, or of stretches of time.
     random_state : int, RandomState or None
         Shuffles the split and the folds. The estimator has its own.
     layer, recalibrator, tuning, workers, probes
@@ -133,7 +136,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.workers = workers
         self.probes = probes
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, time: Any = None, gap: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator and recalibrate it.
 
         Parameters
@@ -143,26 +146,38 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         y : array_like of shape (n,)
             Responses.
         groups : array_like of shape (n,), optional
-            For a ``cv`` that keeps groups together, such as GroupKFold.
+            The group of each row. Groups are kept whole where rows are held out or left out (a ``cv`` that is no number
+            must see to it itself, as GroupKFold does), and while the calibration is chosen.
+        time, gap
+            When each row was observed, True for the order of the rows, and how long before another row it must have
+            been to speak for it, as in :func:`nearcal.tune`. With "split" the latest rows are held out. With "cross"
+            stretches of time are left out, and predicted by models that saw what came after: only the calibration
+            learns from the past alone. Given groups too, "split" goes by time and "cross" by groups.
         **fit_params
             Passed to the ``fit`` of the estimator, such as ``sample_weight``; those with one entry a row are cut along
             with the rows. They do not weigh the calibration.
         """
         check_choice(self.calibration, CALIBRATIONS, "calibration")
         X, y = self._check_data(X, y)
+        as_folds(groups, time, gap, len(y))  # what is wrong is told before the estimator is fitted
+        rows = np.arange(len(y))
         if self.calibration == "prefit":
-            model, X_cal, y_cal = self._prefit(fit_params), X, y
+            model, X_cal = self._prefit(fit_params), X
         elif self.calibration == "split":
-            model, X_cal, y_cal = self._split(X, y, fit_params)
+            model, rows = self._split(X, y, groups, time, fit_params)
+            X_cal = _safe_indexing(X, rows)
         else:
-            model, X_cal, y_cal = self._cross(X, y, groups, fit_params)
+            model, X_cal = self._cross(X, y, groups, time, fit_params)
         self.calibrated_ = calibrate(
             model,
             X_cal,
-            y_cal,
+            y[rows],
             layer=self.layer,
             recalibrator=self.recalibrator,
             tuning=self.tuning,
+            groups=_cut(groups, rows, len(y)),
+            time=_cut(time, rows, len(y)),
+            gap=gap,
             workers=self.workers,
             probes=self.probes,
         )
@@ -218,18 +233,34 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.estimator_ = self._estimator()
         return self._adapted(self.estimator_)
 
-    def _split(self, X: Any, y: FloatArray, fit_params: Any) -> tuple[ModelAdapter, Any, FloatArray]:
+    def _split(self, X: Any, y: FloatArray, groups: Any, time: Any, fit_params: Any) -> tuple[ModelAdapter, IntArray]:
+        """Return the model of some rows, and the others in the order given: neighbours in it may be alike."""
         rows = np.arange(len(y))
-        train, held_out = train_test_split(rows, test_size=self.calibration_size, random_state=self.random_state)
-        model = self._fitted_to(train, X, y, fit_params)
-        return model, _safe_indexing(X, held_out), y[held_out]
+        if groups is not None and not _is_given(time):
+            splitter = GroupShuffleSplit(1, test_size=self.calibration_size, random_state=self.random_state)
+            train, held_out = next(splitter.split(rows, groups=groups))
+        else:
+            train, held_out = train_test_split(rows, test_size=self.calibration_size, random_state=self.random_state)
+        if _is_given(time):
+            train, held_out = np.split(np.argsort(as_times(time, len(y)), kind="stable"), [len(train)])
+        return self._fitted_to(np.sort(train) if _is_given(time) else train, X, y, fit_params), np.sort(held_out)
 
-    def _cross(self, X: Any, y: FloatArray, groups: Any, fit_params: Any) -> tuple[ModelAdapter, Any, FloatArray]:
-        shuffles = isinstance(self.cv, int) and not isinstance(self.cv, bool)
-        cv = KFold(self.cv, shuffle=True, random_state=self.random_state) if shuffles else check_cv(self.cv)
+    def _cross(
+        self, X: Any, y: FloatArray, groups: Any, time: Any, fit_params: Any
+    ) -> tuple[ModelAdapter, "CalibrationRows"]:
         # the model of all rows is the last one fitted, and stays behind as estimator_
-        model = cross_fit(lambda rows: self._fitted_to(rows, X, y, fit_params), X, y, cv.split(X, y, groups))
-        return model, CalibrationRows(X), y
+        model = cross_fit(lambda rows: self._fitted_to(rows, X, y, fit_params), X, y, self._folds(X, y, groups, time))
+        return model, CalibrationRows(X)
+
+    def _folds(self, X: Any, y: FloatArray, groups: Any, time: Any) -> Iterable[tuple[IntArray, IntArray]]:
+        if not isinstance(self.cv, int) or isinstance(self.cv, bool):
+            return check_cv(self.cv).split(X, y, groups)
+        if groups is not None:
+            return GroupKFold(self.cv).split(X, y, groups)
+        if _is_given(time):
+            order = np.argsort(as_times(time, len(y)), kind="stable")
+            return [(np.sort(order[train]), np.sort(order[test])) for train, test in KFold(self.cv).split(order)]
+        return KFold(self.cv, shuffle=True, random_state=self.random_state).split(X, y)
 
     def _fitted_to(self, rows: IntArray, X: Any, y: FloatArray, fit_params: Any) -> RegressorModel:
         params = {name: _cut(value, rows, len(y)) for name, value in fit_params.items()}
@@ -255,6 +286,10 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         (X,) = indexable(X)
         check_consistent_length(X, y)
         return X, y
+
+
+def _is_given(time: Any) -> bool:
+    return time is not None and time is not False
 
 
 def _cut(value: Any, rows: IntArray, n: int) -> Any:

@@ -45,7 +45,16 @@ class KNNRegressor(LocalRecalibrator):
 
     unit_: float
 
-    def fit(self, dist_cal: Distribution | None, y_cal: Any, space_cal: Any) -> Self:
+    def fit(
+        self,
+        dist_cal: Distribution | None,
+        y_cal: Any,
+        space_cal: Any,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+    ) -> Self:
         """Store a calibration set.
 
         Parameters
@@ -56,6 +65,8 @@ class KNNRegressor(LocalRecalibrator):
             What was observed.
         space_cal : array_like of shape (n, d)
             Where they are. (n,) is (n, 1).
+        groups, time, gap
+            As in :class:`LocalRecalibrator`.
         """
         self._check_options()
         space = as_space(space_cal, "space_cal")
@@ -64,7 +75,7 @@ class KNNRegressor(LocalRecalibrator):
         # two, since dividing and multiplying by it rounds nothing.
         spread = np.ptp(y) / 4
         unit = float(2.0 ** np.round(np.log2(spread))) if spread > 0 else 1.0
-        super().fit(_identity(len(y), unit), y, space)
+        super().fit(_identity(len(y), unit), y, space, groups=groups, time=time, gap=gap)
         self.unit_ = unit
         return self
 

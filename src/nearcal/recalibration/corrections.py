@@ -147,7 +147,7 @@ class LearntLinear(LearntCorrection):
     @classmethod
     def of(cls, view: View, dimensions: int) -> Self:
         """Learn the positions of points for so many slopes."""
-        center = view.points.mean(axis=0)
+        center = view.learnt_from.mean(axis=0)
         moved = view.points - center
         width = view.points.shape[1]
         axes = view.leading_axes[:, :dimensions] if dimensions < width else np.eye(width)
@@ -368,7 +368,7 @@ def _left_out_scores(left_out: "LeaveOneOut") -> FloatArray:
     z = left_out.calibration.z
     if len(z) < 2:
         return np.empty(0)
-    scores = left_out.gather(lambda steps, rows: _middle_score(left_out.law(steps), z[rows]), np.empty(len(z)))
+    scores = left_out.gather(lambda steps, rows: _middle_score(left_out.law(steps), z[rows]), np.full(len(z), np.nan))
     return scores[~np.isnan(scores)]
 
 

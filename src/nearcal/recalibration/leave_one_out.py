@@ -17,7 +17,7 @@ from nearcal.recalibration.neighborhoods import NO_NEIGHBORHOOD, KNearest, Neigh
 from nearcal.recalibration.score_laws import QuantileRule
 from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.workers import Workers
-from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, View
+from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, SpeakersIndex, View
 from nearcal.space.search import equal_rows
 
 
@@ -30,7 +30,7 @@ class LeaveOneOut:
     calibration : CalibrationScores
         The scores of all n points.
     views : callable
-        Returns the spaces to look up points in, each point in one; called when first needed.
+        Returns the spaces to look up points in, each point in one at most; called when first needed.
     neighborhood : Neighborhood
         What to look for.
     quantile_rule : str
@@ -61,7 +61,7 @@ class LeaveOneOut:
         """Fill ``values``, one entry a point, with a statistic of its neighbourhood; of some points, if given.
 
         Within a radius, points with fewer than ``min_neighbors`` others get NaN: what a thin neighbourhood gets instead
-        says nothing of the others.
+        says nothing of the others. Points that are looked up in no view keep the value that they have.
         """
         for view in self.views():
             places = np.arange(len(view.rows)) if rows is None else np.flatnonzero(np.isin(view.rows, rows))
@@ -111,8 +111,11 @@ def find_others(
     """Return the neighbours of calibration points ``own``, at ``points``, without the points themselves.
 
     Of the k + 1 nearest k remain; where equals crowded the point out, the last of them goes instead. Within a radius,
-    where nobody knows how many there will be, they are those of the first points with at most ``most`` together.
+    where nobody knows how many there will be, they are those of the first points with at most ``most`` together. An
+    index of speakers alone holds none of the points; there they have the k nearest, or all if they are fewer.
     """
+    if isinstance(index, SpeakersIndex) and isinstance(neighborhood, KNearest):
+        return index.nearest(points, neighborhood.k, neighborhood.eps)
     all_near = neighborhood.search(index, points, most)
     counts = np.diff(all_near.indptr)
     rows = len(counts)

@@ -28,6 +28,7 @@ from nearcal.space import (
     ScalingName,
     Search,
     SpaceMap,
+    as_folds,
     check_points,
 )
 
@@ -156,7 +157,16 @@ class LocalRecalibrator(Recalibrator):
         self.corrections = corrections
         self.workers = workers
 
-    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any) -> Self:
+    def fit(
+        self,
+        dist_cal: Distribution,
+        y_cal: Any,
+        space_cal: Any,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        gap: Any = None,
+    ) -> Self:
         """Learn from a calibration set that the model was not trained on.
 
         Parameters
@@ -167,6 +177,9 @@ class LocalRecalibrator(Recalibrator):
             What was observed.
         space_cal : array_like of shape (n, d)
             Where they are: inputs, activations of a layer, anything in which near means similar. (n,) is (n, 1).
+        groups, time, gap
+            Which points may speak for which while corrections are learnt, as in :func:`nearcal.tune`; but None, and
+            False, is plain leave-one-out, and nothing is tested.
         """
         self._check_options()
         z = calibration_scores(require_distribution(dist_cal, "dist_cal"), y_cal)
@@ -178,6 +191,7 @@ class LocalRecalibrator(Recalibrator):
             metric=self.metric,
             search=self.search,
             eps=self.eps,
+            folds=as_folds(groups, time, gap, len(z)),
         )
         return self.fit_space(CalibrationScores(z), space)
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
 from nearcal.diagnostics import Regions, pit
+from nearcal.diagnostics.dependence import effective_share
 from nearcal.diagnostics.features import EVERYWHERE, Feature
 from nearcal.diagnostics.groups import adjust, clopper_pearson
 from nearcal.diagnostics.local import describe
@@ -44,17 +45,32 @@ class Observed:
     covered: NDArray[np.bool_]
     coverage: float
     n_cal: int | None
+    worth: float = 1.0  # the share of rows that are as good as independent
     faded: int | None = None  # rows unlike the calibration set, where any such fade
     expected_faded: float = 0.0  # the share of them to expect at most of rows that are like it
 
     @classmethod
-    def of(cls, dist: Distribution, y: FloatArray, coverage: float, n_cal: int | None, rng: Seed) -> "Observed":
+    def of(
+        cls,
+        dist: Distribution,
+        y: FloatArray,
+        coverage: float,
+        n_cal: int | None,
+        rng: Seed,
+        units: IntArray | None = None,
+    ) -> "Observed":
         """Look at a method; ``n_cal`` is how many calibration rows its sampling error comes from, if any."""
         n_cal = getattr(dist, "n_cal", None) if n_cal is None else n_cal
-        observed = cls(pit(dist, y, rng), dist.z(y), is_covered(dist, y, coverage), coverage, n_cal)
+        values = pit(dist, y, rng)
+        worth = effective_share(values, units)
+        observed = cls(values, dist.z(y), is_covered(dist, y, coverage), coverage, n_cal, worth)
         if not isinstance(dist, Recalibrated) or dist.expected_faded is None:
             return observed
         return replace(observed, faded=int((dist.trust < 1).sum()), expected_faded=dist.expected_faded)
+
+    def share(self, n: int) -> float:
+        """Return which share of n rows count in tests: they may depend on each other, and on calibration rows."""
+        return self.worth * independent_share(n, self.n_cal)
 
 
 @dataclass(frozen=True)
@@ -79,13 +95,13 @@ class Judgement:
 def judge(observed: Observed, regions: Regions) -> list[Judgement]:
     """Judge every region by Frosini's test of the PIT values and the binomial test of the coverage, Holm-corrected."""
     tested = len(np.unique(np.concatenate(regions.rows)))
-    share = independent_share(tested, observed.n_cal)
+    share = observed.share(tested)
     raw = np.array([_p_value(observed, rows, share) for rows in regions.rows])
     p_values = adjust(np.minimum(TESTS * raw, 1.0), "holm")
     results = []
     for name, rows, p_value in zip(regions.names.tolist(), regions.rows, p_values.tolist(), strict=True):
         hits, n = int(observed.covered[rows].sum()), len(rows)
-        lower, upper = clopper_pearson(np.array(hits), n, 0.95)
+        lower, upper = clopper_pearson(np.array(hits * observed.worth), n * observed.worth, 0.95)
         distance = run_test("kolmogorov-smirnov", np.sort(observed.pit[rows])).statistic
         z = observed.z[rows]
         finite = z[np.isfinite(z)]
@@ -125,7 +141,7 @@ def detectable_gap(observed: Observed, n: int, regions: int = 1) -> float:
     """Return the gap of coverage that n rows would show with probability 80%, with as many regions tested."""
     from scipy.stats import norm
 
-    worth = n * independent_share(n, observed.n_cal)
+    worth = n * observed.share(n)
     quantiles = norm.isf(SIGNIFICANT / (2 * TESTS * regions)) + norm.ppf(POWER)
     return float(quantiles * np.sqrt(observed.coverage * (1 - observed.coverage) / worth))
 

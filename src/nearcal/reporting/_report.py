@@ -23,6 +23,7 @@ from nearcal.reporting._explorer import can_be_drawn, choose_k, explorer_data
 from nearcal.reporting._judgement import Observed, Places, all_rows, describe_places, judge
 from nearcal.reporting._page import Markup, as_text, build_page, shorten_all, shorten_features
 from nearcal.reporting._verdict import Change, Method, Verdict, decide
+from nearcal.space import as_units
 from nearcal.tuning import Tuning
 
 _METRICS: tuple[Metric, ...] = ("crps", "rmse", "interval_score", "coverage", "width")
@@ -92,6 +93,8 @@ def report(
     coverage: float = 0.9,
     regions: int | Regions | Any = None,
     n_cal: int | None = None,
+    groups: Any = None,
+    time: Any = None,
     k: int | None = None,
     points: int = 50_000,
     tuning: Tuning | None = None,
@@ -137,6 +140,9 @@ def report(
     n_cal : int, optional
         Number of rows the last method was recalibrated on, so that tests allow for their sampling error, as in
         :func:`nearcal.diagnostics.uniformity_tests`. Results of local and global recalibration know it themselves.
+    groups, time
+        Which rows may depend on each other, as in :func:`nearcal.evaluate`; standard errors, tests and confidence
+        limits allow for it.
     k : int, optional
         Number of rows in a neighbourhood of the explorer; None takes 2%, at least 50 and at most 300.
     points : int
@@ -180,7 +186,8 @@ def report(
     seeds = np.random.SeedSequence(rng).spawn(3)
     shown = dict(zip(shorten_all(named), named.values(), strict=True))
     shown = {name: shown[name] for name in dict.fromkeys((next(iter(shown)), list(shown)[-1]))}
-    observed = _observe(shown, observations, coverage, n_cal, seeds[0])
+    units = as_units(groups, time, n)
+    observed = _observe(shown, observations, coverage, n_cal, seeds[0], units)
     generator = np.random.default_rng(seeds[1])
     if regions is None:
         places = describe_places(observed, columns, generator)
@@ -190,7 +197,7 @@ def report(
         Method(name, one, judge(one, all_rows(n))[0], judge(one, places.regions) if places else ())
         for name, one in zip(shown, observed, strict=True)
     ]
-    evaluation = _evaluate(named, observations, coverage, places, rng)
+    evaluation = _evaluate(named, observations, coverage, places, rng, units)
     verdict = decide(methods, _score_change(evaluation))
     rows = _sample(n, check_count(points, "points"), np.random.default_rng(seeds[2]))
     data = None
@@ -253,22 +260,33 @@ def _given_places(regions: Regions) -> Places:
 
 
 def _observe(
-    dists: Mapping[str, Distribution], y: FloatArray, coverage: float, n_cal: int | None, seed: np.random.SeedSequence
+    dists: Mapping[str, Distribution],
+    y: FloatArray,
+    coverage: float,
+    n_cal: int | None,
+    seed: np.random.SeedSequence,
+    units: IntArray | None,
 ) -> list[Observed]:
     last = list(dists)[-1]
     return [
-        Observed.of(dist, y, coverage, n_cal if name == last else None, np.random.default_rng(seed))
+        Observed.of(dist, y, coverage, n_cal if name == last else None, np.random.default_rng(seed), units)
         for name, dist in dists.items()
     ]
 
 
 def _evaluate(
-    dists: Mapping[str, Distribution], y: FloatArray, coverage: float, places: Places | None, rng: int
+    dists: Mapping[str, Distribution],
+    y: FloatArray,
+    coverage: float,
+    places: Places | None,
+    rng: int,
+    units: IntArray | None,
 ) -> Evaluation:
     """Return the table; its regions are those that the page judges, for no two figures of the page to differ."""
     if places is None or places.regions.names.tolist() == [EVERYWHERE]:
-        return evaluate(dists, y, None, coverage, metrics=_METRICS, rng=rng)
-    return evaluate(dists, y, None, coverage, regions=places.regions, metrics=(*_METRICS, *_REGIONAL), rng=rng)
+        return evaluate(dists, y, None, coverage, metrics=_METRICS, groups=units, rng=rng)
+    metrics = (*_METRICS, *_REGIONAL)
+    return evaluate(dists, y, None, coverage, regions=places.regions, metrics=metrics, groups=units, rng=rng)
 
 
 def _score_change(evaluation: Evaluation) -> Change | None:

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 from nearcal.diagnostics.features import EVERYWHERE
-from nearcal.diagnostics.uniformity import independent_share
 from nearcal.recalibration import are_far_too_many
 from nearcal.reporting._judgement import SMALL_GAP, Grade, Judgement, Observed, detectable_gap, severity
 
@@ -156,7 +155,7 @@ def coverage_change(first: Observed, last: Observed) -> Change:
     signs = [np.sign(one.covered.mean() - one.coverage) for one in (first, last)]
     difference = signs[1] * (last.covered - last.coverage) - signs[0] * (first.covered - first.coverage)
     n = len(difference)
-    share = min(independent_share(n, one.n_cal) for one in (first, last))
+    share = min(one.share(n) for one in (first, last))
     return Change(float(difference.mean()), float(difference.std() / np.sqrt(n * share)))
 
 

@@ -1,26 +1,45 @@
 """A calibration space made ready: scaled, searchable, and seen as if each point were new."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.fft import dct
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
-from nearcal.space.scaling import Scaling, SpaceMap, principal_axes
-from nearcal.space.search import Metric, NeighborIndex, Search, build_index, check_points, choose_search
+from nearcal.space.folds import Folds
+from nearcal.space.scaling import Scaling, SpaceMap, is_constant, principal_axes
+from nearcal.space.search import (
+    MOST_PAIRS,
+    Metric,
+    NeighborIndex,
+    Neighbors,
+    Search,
+    build_index,
+    check_points,
+    choose_search,
+)
 
 _FOLDS = 5
 
 
 @dataclass(frozen=True)
 class View:
-    """All calibration points in a scaled space, and those of them that are looked up there: which, and where."""
+    """All calibration points in a scaled space, and those of them that are looked up there: which, and where.
+
+    They are looked up among all, or among ``speakers`` alone, which are others; the space was learnt from these.
+    """
 
     points: FloatArray
     index: NeighborIndex
     rows: IntArray
     queries: FloatArray
+    speakers: IntArray | None = None
+
+    @property
+    def learnt_from(self) -> FloatArray:
+        """The points that may be learnt from."""
+        return self.points if self.speakers is None else self.points[self.speakers]
 
     @cached_property
     def leading_axes(self) -> FloatArray:
@@ -28,9 +47,32 @@ class View:
 
         Wide spaces make this costly, and every number of neighbours asks for it: it is computed once.
         """
-        axes, deviation = principal_axes(self.points - self.points.mean(axis=0))
+        axes, deviation = principal_axes(self.learnt_from - self.learnt_from.mean(axis=0))
         is_white = deviation.min() > (1 - 1e-6) * deviation.max()
         return dct(np.eye(len(axes)), axis=0, norm="ortho") if is_white else axes
+
+
+class SpeakersIndex:
+    """Some calibration points, to be searched for others than themselves: found under their numbers among all."""
+
+    def __init__(self, index: NeighborIndex, speakers: IntArray) -> None:
+        self.metric, self.shape = index.metric, index.shape
+        self._index, self._speakers = index, speakers.astype(np.int32)
+
+    def order(self, points: FloatArray) -> IntArray | None:
+        """As in the index of these points alone."""
+        return self._index.order(points)
+
+    def nearest(self, points: FloatArray, k: int, eps: float) -> Neighbors:
+        """Return the k nearest, or all if they are fewer."""
+        return self._renumbered(self._index.nearest(points, min(k, self.shape[0]), eps))
+
+    def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
+        """Return all within a radius, of the first queries."""
+        return self._renumbered(self._index.within(points, radius, most))
+
+    def _renumbered(self, found: Neighbors) -> Neighbors:
+        return replace(found, indices=self._speakers[found.indices])
 
 
 class CalibrationSpace:
@@ -46,6 +88,8 @@ class CalibrationSpace:
     metric, search : str
     k : int
         The number of neighbours that will be asked for, and ``eps``: the structure for the search is chosen for them.
+    folds : Folds, optional
+        Which points may speak for which; None lets all others speak for each.
     """
 
     def __init__(
@@ -58,8 +102,9 @@ class CalibrationSpace:
         metric: Metric = "euclidean",
         search: Search = "auto",
         eps: float = 0.0,
+        folds: Folds | None = None,
     ) -> None:
-        self.space, self.z, self.scaling = space, z, scaling
+        self.space, self.z, self.scaling, self.folds = space, z, scaling, folds
         self.k, self.metric, self.search, self.eps = k, metric, search, eps
 
     @cached_property
@@ -78,8 +123,11 @@ class CalibrationSpace:
         """Views of the space in which no point was learnt from; one, where scaling does not look at scores.
 
         A space stretched by relevance suits the scores that it was learnt from better than any others. So there are
-        five of them, each learnt without a fifth of the points, which is looked up in that one.
+        five of them, each learnt without a fifth of the points, which is looked up in that one. Where folds say who may
+        speak, there is a view for each, learnt from those who may.
         """
+        if self.folds is not None:
+            return [self._view_among(fold.speakers, fold.rows) for fold in self.folds.folds]
         n = len(self.z)
         if self.scaling.name != "relevance" or n < 2 * _FOLDS:
             return [self.whole]
@@ -92,8 +140,17 @@ class CalibrationSpace:
         rows = np.flatnonzero(left_out)
         return View(points, self._build(points), rows, points[rows])
 
-    def _build(self, points: FloatArray) -> NeighborIndex:
+    def _view_among(self, speakers: IntArray, rows: IntArray) -> View:
+        own = self.space[speakers]
+        # early on, columns that vary later may not have varied yet
+        scaling = Scaling("none") if is_constant(own).all() else self.scaling
+        points = scaling.learn(own, self.z[speakers])(self.space)
+        return View(points, self._build(points, speakers), rows, points[rows], speakers)
+
+    def _build(self, points: FloatArray, speakers: IntArray | None = None) -> NeighborIndex:
         check_points(points, self.metric, "space_cal")
+        if speakers is not None:
+            return SpeakersIndex(build_index(points[speakers], self.metric, self.search, self.k, self.eps), speakers)
         return build_index(points, self.metric, self.search, self.k, self.eps)
 
     def for_neighbors(self, k: int) -> "CalibrationSpace":
@@ -103,16 +160,16 @@ class CalibrationSpace:
         if not is_chosen or choose_search(n, d, self.k, self.eps) == choose_search(n, d, k, self.eps):
             return self
         other = CalibrationSpace(
-            self.space, self.z, self.scaling, k, metric=self.metric, search=self.search, eps=self.eps
+            self.space, self.z, self.scaling, k, metric=self.metric, search=self.search, eps=self.eps, folds=self.folds
         )
         built = vars(self)
         vars(other)["map"] = self.map
         if "whole" in built:
             vars(other)["whole"] = other._again(self.whole)
-        if "views" in built and len(self.views) > 1:
+        if "views" in built and (len(self.views) > 1 or self.folds is not None):
             vars(other)["views"] = [other._again(view) for view in self.views]
         return other
 
     def _again(self, view: View) -> View:
         """Return a view with the structure that suits this number of neighbours."""
-        return View(view.points, self._build(view.points), view.rows, view.queries)
+        return replace(view, index=self._build(view.points, view.speakers))

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions.interpolation import power_of_two
 from nearcal.tuning.candidates import Candidate
 
@@ -31,11 +31,11 @@ class Comparison:
         return _first_best(self.mean)
 
     @classmethod
-    def of(cls, scores: FloatArray) -> "Comparison":
-        """Compare scores of shape (candidates, n)."""
-        mean, error = np.array([mean_and_error(own) for own in scores]).T
+    def of(cls, scores: FloatArray, units: IntArray | None = None) -> "Comparison":
+        """Compare scores of shape (candidates, n); rows of one unit, of shape (n,), depend on each other."""
+        mean, error = np.array([mean_and_error(own, units) for own in scores]).T
         best = _first_best(mean)
-        difference, difference_error = np.array([mean_and_error(own - scores[best]) for own in scores]).T
+        difference, difference_error = np.array([mean_and_error(own - scores[best], units) for own in scores]).T
         return cls(mean, error, difference, difference_error)
 
 
@@ -48,12 +48,21 @@ def _first_best(means: FloatArray) -> int:
     return int(np.argmin([standing(mean) for mean in means]))
 
 
-def mean_and_error(values: FloatArray) -> tuple[float, float]:
-    """Return the mean and its standard error; infinite scores have none."""
+def mean_and_error(values: FloatArray, units: IntArray | None = None) -> tuple[float, float]:
+    """Return the mean and its standard error; infinite scores have none.
+
+    Where rows of one unit depend on each other, the error is that of a sum over g units u, with s_u the sum of v_i - v̄
+    over its rows: √(g / (g - 1) Σ s_u²) / n.
+    """
     if not np.isfinite(values).all():
         return float(values.mean()), np.nan
     unit = power_of_two(np.abs(values).max(keepdims=True))[0]  # so that neither sums nor squares overflow
     scaled = values / unit
+    if units is not None:
+        _, which = np.unique(units, return_inverse=True)
+        sums = np.bincount(which, scaled - scaled.mean())
+        spread = np.sqrt(np.sum(sums**2) * len(sums) / max(len(sums) - 1, 1))
+        return float(unit * scaled.mean()), float(unit * (spread / len(values)))
     return float(unit * scaled.mean()), float(unit * (scaled.std(ddof=1) / np.sqrt(len(values))))
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import kstest
 
 from nearcal._arrays import FloatArray, as_response, as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
@@ -30,6 +29,7 @@ from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_c
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import RULES, Comparison, Rule, choose
 from nearcal.tuning.evidence import Tuning, explain, tabulate
+from nearcal.tuning.row_order import folds_of, ks_p_value
 from nearcal.tuning.scoring import Places, Scorer
 
 Auto = Literal["auto"]
@@ -52,8 +52,8 @@ class Menu:
     quantile_rule: QuantileRule
 
     @classmethod
-    def of(cls, n: int, **options: Any) -> "Menu":
-        """Validate options, each "auto", one value or several, for n calibration points."""
+    def of(cls, most: int, **options: Any) -> "Menu":
+        """Validate options, each "auto", one value or several, where at most so many points speak for a row."""
         usual: dict[str, Any] = {
             "k": (10, 20, 50, 100, 200, 500, 1000),
             "smoothing": ("biweight", "epanechnikov"),
@@ -76,11 +76,12 @@ class Menu:
             if number is not None:
                 check_count(number, "components")
         sizes = sorted({check_count(size, "k") for size in lists["k"]}, reverse=True)
-        if not _is_auto(options["k"]) and sizes[-1] >= n:
+        if not _is_auto(options["k"]) and sizes[-1] > most:
             raise InvalidParameterError(
-                f"k must be below the number of calibration points, {n}, to leave one out, got {sizes[-1]} at least"
+                f"k must be at most the number of calibration points that may speak for another, {most}, got "
+                f"{sizes[-1]} at least"
             )
-        lists["k"] = [size for size in sizes if size < n]
+        lists["k"] = [size for size in sizes if size <= most]
         rule: Any = "predictive" if _is_auto(options["quantile_rule"]) else options["quantile_rule"]
         check_choice(rule, QUANTILE_RULES, "quantile_rule")
         polish = rule in CONTINUOUS_RULES if _is_auto(options["polish"]) else options["polish"]
@@ -128,6 +129,9 @@ def tune(
     fade: Auto | bool | float = "auto",
     quantile_rule: Auto | QuantileRule = "auto",
     rule: Rule = "two-standard-errors",
+    groups: Any = None,
+    time: Any = None,
+    gap: Any = None,
     workers: Workers | None = None,
 ) -> Tuning:
     """Choose how to recalibrate by the leave-one-out CRPS of the calibration set.
@@ -172,6 +176,16 @@ def tune(
         simplest: no recalibration, unless a Kolmogorov-Smirnov test rejects at the 5% level that PIT values are
         uniform; else global, if it scores better than none; else the best. Two errors, since the best of a hundred
         candidates owes something to chance.
+    groups : array_like of shape (n,), optional
+        The group of each row: a person, a device, a place. New rows belong to groups not seen before, so rows of one
+        group do not speak for each other while anything is learnt. Numbers or texts.
+    time : array_like of shape (n,), True, False or None
+        When each row was observed: numbers or dates. New rows come later, so only earlier rows speak for a row while
+        anything is learnt. True says that rows are in order of time, one unit apart; False that their order means
+        nothing. With None and no groups this is tested: see below.
+    gap : number or timedelta, optional
+        Rows that are no farther than this before another do not speak for it either: how far ahead predictions are
+        made, or how long it takes until a response is known. In the units of ``time``, 0 by default.
     workers : Workers, optional
         Threads, memory and progress. Beside the memory given, one number a candidate and row is held.
 
@@ -198,6 +212,20 @@ def tune(
     the best of all by more than three standard errors of the difference are left out of the rest and of the table; the
     three best stay in any case.
 
+    Groups are whole in ten folds of about equally many rows, and each row is recalibrated by those of the other folds.
+    In order of time, rows are cut into ten stretches, and each row is recalibrated by those before its stretch, less
+    the gap; the first stretches, with less than a fifth of all rows before them, are not scored. With both, there are
+    five folds of groups, and earlier rows of the other four speak. Scaling and relevance are learnt from those who may
+    speak. A row has k neighbours among them, as a new row will among all, and all where they are fewer; candidates of
+    more neighbours than may ever speak are left out. As fewer speak than for a new row, the k chosen is rather too
+    small than too large. Standard errors are those of sums over groups, or over thirty stretches of time, and the
+    Kolmogorov-Smirnov test counts as many rows as these leave independent.
+
+    Without ``groups`` and ``time``, rows that follow each other are tested for being alike: Spearman's correlation of
+    their scores z_i and z_{i+1}. If it is above 0.2, and above what one in a thousand calibration sets of independent
+    rows has by chance, a :class:`DependenceWarning` says so, and rows are kept together in ten stretches in the order
+    given, each recalibrated by those that are at least half a stretch away. ``time=False`` leaves that out.
+
     Candidates with corrections take a sort for each row, so few are scored: of those with a local-linear one, where
     there are more than 1,000 rows, the three best on 1,000 of them. The table holds what was scored on all rows.
 
@@ -222,31 +250,36 @@ def tune(
     positions = _as_spaces(spaces, len(y))
     check_choice(rule, RULES, "rule")
     workers = Workers.of(workers)
+    folds = folds_of(z, groups, time, gap)
+    most = len(y) - 1 if folds is None else folds.most_speakers
     menu = Menu.of(
-        len(y), k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
+        most, k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
         polish=polish, fade=fade, quantile_rule=quantile_rule,
     )  # fmt: skip
     calibration = CalibrationScores(z)
     places = {
-        (space, how): CalibrationSpace(positions[space], z, how, menu.k[0] + 1)
+        (space, how): CalibrationSpace(positions[space], z, how, menu.k[0] + 1, folds=folds)
         for space, how in menu.searches(positions)
     }
-    scorer = Scorer(dist, y, calibration, places, workers.silent())
+    scorer = Scorer(dist, y, calibration, places, workers.silent(), folds=folds)
     total = scorer.work(menu.k, True in menu.linear, True in menu.shrinkage)
     with workers.reporting("choosing how to recalibrate", total) as report:
         scorer.report = report
         with ThreadPoolExecutor(workers.count()) as pool:
             list(pool.map(lambda space: space.views, places.values()))
         scored = _score(scorer, menu)
-        is_calibrated = float(kstest(z, "norm").pvalue) >= _UNIFORM_ENOUGH
-        candidates, comparison = list(scored), Comparison.of(np.array(list(scored.values())))
+        units = None if folds is None else folds.units
+        is_calibrated = ks_p_value(z, units) >= _UNIFORM_ENOUGH
+        rows = scorer.rows
+        candidates, scores = list(scored), np.array(list(scored.values()))[:, rows]
+        comparison = Comparison.of(scores, None if units is None else units[rows])
         place, within = choose(candidates, comparison, rule, is_calibrated)
         recalibrator = _fit(candidates[place], calibration, places, menu, workers.silent())
         report(total)  # candidates that there were not
     return Tuning(
         tabulate(candidates, comparison, place),
         candidates[place],
-        explain(candidates, comparison, place, within),
+        explain(candidates, comparison, place, within, "" if folds is None else folds.words),
         recalibrator,
         menu.fade,
     )

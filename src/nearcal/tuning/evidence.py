@@ -112,13 +112,14 @@ def tabulate(candidates: Sequence[Candidate], comparison: Comparison, place: int
     return Table(columns)
 
 
-def explain(candidates: Sequence[Candidate], comparison: Comparison, place: int, within: int) -> str:
-    """Say why the candidate at ``place`` was chosen, one of ``within`` that are as good as the best."""
+def explain(candidates: Sequence[Candidate], comparison: Comparison, place: int, within: int, how: str = "") -> str:
+    """Say why the candidate at ``place`` was chosen, one of ``within`` that are as good as the best, and how judged."""
     chosen, best = candidates[place], candidates[comparison.best]
     score = f"leave-one-out CRPS {format_number(comparison.mean[place])}"
     if chosen.kind != "none":
         untouched = comparison.mean[[candidate.kind for candidate in candidates].index("none")]
         score += f" against {format_number(untouched)} without recalibration"
+    score += f"; {how}" if how else ""
     if place == comparison.best:
         return f"Chose {chosen}: the best of {len(candidates)} candidates, {score}."
     return (

@@ -1,6 +1,6 @@
 """Leave-one-out CRPS of every candidate at every calibration row."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
 from nearcal.recalibration.progress import Report
 from nearcal.recalibration.steps import Steps
 from nearcal.scores.arrays import sorted_sample_crps
-from nearcal.space import CalibrationSpace, Scaling
+from nearcal.space import CalibrationSpace, Folds, Scaling
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import mean_and_error, standing
 
@@ -50,6 +50,13 @@ class Scorer:
     workers : Workers
     report : callable, optional
         Takes the number of rows just scored.
+    folds : Folds, optional
+        Which rows may speak for which, as in the spaces; None lets all others speak for each.
+
+    Attributes
+    ----------
+    rows : ndarray
+        The rows that are scored, in increasing order: all, or those that folds look up. The others get NaN.
     """
 
     def __init__(
@@ -60,15 +67,17 @@ class Scorer:
         places: Places,
         workers: Workers,
         report: Report = lambda finished: None,
+        folds: Folds | None = None,
     ) -> None:
         self.dist, self.y, self.calibration, self.places, self.workers = dist, y, calibration, places, workers
-        self.report = report
+        self.report, self.folds = report, folds
+        self.rows = np.arange(len(y)) if folds is None else folds.rows
         self.by_score = np.argsort(calibration.ranks).astype(np.int32)
         self.values_of = _values_of_rows(dist, y, calibration.z)
 
     def work(self, k: Sequence[int], linear: bool, shrinkage: bool) -> int:
         """Return how many rows there are to score, those of every candidate with corrections counted again."""
-        n, entrants = len(self.y), sum(size >= LEAST_NEIGHBORS for size in k) * min(len(self.places), _LINEAR_SPACES)
+        n, entrants = len(self.rows), sum(size >= LEAST_NEIGHBORS for size in k) * min(len(self.places), _LINEAR_SPACES)
         has_heat = n > _HEAT_ROWS and entrants > _FINALISTS
         finals = _FINALISTS if has_heat else entrants
         corrected = (entrants * _HEAT_ROWS * has_heat + finals * n) * linear
@@ -85,12 +94,12 @@ class Scorer:
         beyond, 2,000 scores at evenly spaced ranks stand for all.
         """
         n = len(self.y)
-        everyone = self._standard_global() if self._has_standard else np.empty(n)
-        local = {place: np.empty((len(k), len(smoothings), n)) for place in self.places}
+        everyone = self._standard_global() if self._has_standard else np.full(n, np.nan)
+        local = {place: np.full((len(k), len(smoothings), n), np.nan) for place in self.places}
         rows = self._row_order()
-        if n > _RACE_FROM and len(local) > _LINEAR_SPACES:
+        if len(rows) > _RACE_FROM and len(local) > _LINEAR_SPACES:
             is_first = np.zeros(n, dtype=np.bool_)
-            is_first[np.random.default_rng(0).permutation(n)[:_RACE_ROWS]] = True
+            is_first[self._some(_RACE_ROWS)] = True
             first, rows = rows[is_first[rows]], rows[~is_first[rows]]
             self._fill(first, k, smoothings, everyone, local)
             local = {
@@ -118,13 +127,14 @@ class Scorer:
         kinds = np.array([smoothing_code(smoothing) for smoothing in smoothings], dtype=np.int64)
 
         def task(chunk: slice) -> None:
-            rows = order[chunk]
-            values = self.values_of(rows)
-            if not self._has_standard:
-                everyone[rows] = self._global(values, rows)
-            for place, of_space in local.items():
-                crps = _score_prefixes(values, *self._others(self.places[place], rows, k[0]), sizes, kinds)
-                of_space[:, :, rows] = np.moveaxis(crps, 0, -1)
+            for rows, speakers in self._by_fold(order[chunk]):
+                values = self.values_of(rows)
+                if not self._has_standard:
+                    everyone[rows] = self._global(values, rows, speakers)
+                most = k[0] if speakers is None else min(k[0], len(speakers))
+                for place, of_space in local.items():
+                    crps = _score_prefixes(values, *self._others(self.places[place], rows, most), sizes, kinds)
+                    of_space[:, :, rows] = np.moveaxis(crps, 0, -1)
 
         pairs = 1 if self._has_standard else min(len(self.y), _MOST_GLOBAL)
         chunks = self.workers.chunks(len(order), max(pairs, *k, self.dist._values_per_row))
@@ -137,7 +147,25 @@ class Scorer:
     def _row_order(self) -> IntArray:
         """Return rows so that those looked up in one view follow each other: a search gains by many queries at once."""
         most_views = max((space.views for space in self.places.values()), key=len, default=[])
-        return np.concatenate([view.rows for view in most_views]) if most_views else np.arange(len(self.y))
+        return np.concatenate([view.rows for view in most_views]) if most_views else self.rows
+
+    def _some(self, count: int) -> IntArray:
+        """Return some of the rows that are scored, drawn at random."""
+        return self.rows[np.random.default_rng(0).permutation(len(self.rows))[:count]]
+
+    def _by_fold(self, rows: IntArray) -> Iterator[tuple[IntArray, IntArray | None]]:
+        """Yield rows with those that may speak for them, None for all others."""
+        if self.folds is None:
+            yield rows, None
+            return
+        for fold in self.folds.folds:
+            own = rows[np.isin(rows, fold.rows)]
+            if len(own):
+                yield own, fold.speakers
+
+    def mean(self, scores: FloatArray) -> float:
+        """Return the mean of the scores of all rows that have one."""
+        return float(scores[self.rows].mean())
 
     def _others(self, space: CalibrationSpace, rows: IntArray, k: int) -> tuple[NDArray[np.int32], FloatArray]:
         """Return the k nearest other points of some rows, ordered by score, and their distances."""
@@ -164,16 +192,28 @@ class Scorer:
     # ---- everyone ---------------------------------------------------------------------------------------------------
 
     def _standard_global(self) -> FloatArray:
-        values = self.values_of(np.arange(len(self.y)))
-        return values.unit * _equal_weights_crps(values.at(self.by_score), values.y, self.calibration.ranks)
+        if self.folds is None:
+            values = self.values_of(np.arange(len(self.y)))
+            return values.unit * _equal_weights_crps(values.at(self.by_score), values.y, self.calibration.ranks)
+        crps = np.full(len(self.y), np.nan)
+        for fold in self.folds.folds:
+            values = self.values_of(fold.rows)
+            crps[fold.rows] = values.unit * _sample_crps(values.at(self._in_order(fold.speakers)), values.y)
+        return crps
 
-    def _global(self, values: "_RowValues", rows: IntArray) -> FloatArray:
+    def _in_order(self, speakers: IntArray) -> NDArray[np.int32]:
+        """Return some points by increasing score."""
+        may_speak = np.zeros(len(self.y), dtype=np.bool_)
+        may_speak[speakers] = True
+        return self.by_score[may_speak[self.by_score]]
+
+    def _global(self, values: "_RowValues", rows: IntArray, speakers: IntArray | None) -> FloatArray:
         n = len(self.y)
-        indices = self._everyone_else(rows)
+        indices = self._everyone_else(rows) if speakers is None else self._all_who_speak(rows, speakers)
         sizes, uniform = np.array([indices.shape[1]]), np.array([smoothing_code("uniform")])
         crps = _score_prefixes(values, indices, np.zeros(indices.shape), sizes, uniform)[:, 0, 0]
         # without row i, F - 1{x >= y_i} is n / (n - 1) times what it is with it, since F_i⁻¹(Φ(z_i)) is y_i
-        return crps if n <= _MOST_GLOBAL + 1 else crps * (n / (n - 1)) ** 2
+        return crps if n <= _MOST_GLOBAL + 1 or speakers is not None else crps * (n / (n - 1)) ** 2
 
     def _everyone_else(self, rows: IntArray) -> NDArray[np.int32]:
         """Return all other points by increasing score, or points at evenly spaced ranks that stand for all."""
@@ -181,8 +221,12 @@ class Scorer:
         if n <= _MOST_GLOBAL + 1:
             others: IntArray = np.arange(n - 1)
             return self.by_score[others + (others >= self.calibration.ranks[rows, np.newaxis])]
-        ranks = ((np.arange(_MOST_GLOBAL) + 0.5) * n / _MOST_GLOBAL).astype(np.intp)
-        return np.tile(self.by_score[ranks], (len(rows), 1))
+        return np.tile(_evenly_spaced(self.by_score), (len(rows), 1))
+
+    def _all_who_speak(self, rows: IntArray, speakers: IntArray) -> NDArray[np.int32]:
+        """Return all speakers by increasing score, or some at evenly spaced ranks that stand for all."""
+        ordered = self._in_order(speakers)
+        return np.tile(ordered if len(ordered) <= _MOST_GLOBAL else _evenly_spaced(ordered), (len(rows), 1))
 
     # ---- corrections ------------------------------------------------------------------------------------------------
 
@@ -194,7 +238,7 @@ class Scorer:
         of them are scored on all.
         """
         leaders: dict[tuple[str, Scaling], Candidate] = {}
-        for candidate in sorted(plain, key=lambda candidate: standing(plain[candidate].mean())):
+        for candidate in sorted(plain, key=lambda candidate: standing(self.mean(plain[candidate]))):
             leaders.setdefault(candidate.place, candidate)
         entrants = [
             replace(leader, k=size, linear=True)
@@ -202,16 +246,15 @@ class Scorer:
             for size in k
             if size >= LEAST_NEIGHBORS
         ]
-        n = len(self.y)
-        if n > _HEAT_ROWS and len(entrants) > _FINALISTS:
-            rows = np.sort(np.random.default_rng(0).permutation(n)[:_HEAT_ROWS])
+        if len(self.rows) > _HEAT_ROWS and len(entrants) > _FINALISTS:
+            rows = np.sort(self._some(_HEAT_ROWS))
             heat = {entrant: self._score_corrected(entrant, rows)[rows].mean() for entrant in entrants}
             entrants = sorted(heat, key=lambda entrant: standing(heat[entrant]))[:_FINALISTS]
         return {entrant: self._score_corrected(entrant) for entrant in entrants}
 
     def score_shrunk(self, local: Scores) -> Scores:
         """Return the scores of the two best local candidates with shrinkage."""
-        best = sorted(local, key=lambda candidate: standing(local[candidate].mean()))[:_SHRUNK]
+        best = sorted(local, key=lambda candidate: standing(self.mean(local[candidate])))[:_SHRUNK]
         return {replace(one, shrinkage=True): self._score_corrected(replace(one, shrinkage=True)) for one in best}
 
     def _score_corrected(self, candidate: Candidate, rows: IntArray | None = None) -> FloatArray:
@@ -222,14 +265,14 @@ class Scorer:
         neighborhood = KNearest(candidate.k, 0.0, candidate.smoothing)
         left_out = LeaveOneOut(self.calibration, lambda: space.views, neighborhood, "step", self.workers.silent())
         for correction in candidate.corrections:
-            learnt = correction.learn(left_out, space.views[0])
+            learnt = correction.learn(left_out, max(space.views, key=lambda view: view.points.shape[1]))
             left_out = left_out if learnt is None else left_out.corrected(learnt)
 
         def score(steps: Steps, own: IntArray) -> FloatArray:
             return sorted_sample_crps(*_corrected_sample(steps, self.dist[own]), self.y[own])
 
         scores = left_out.gather(score, np.full(len(self.y), np.nan), rows)
-        self.report(len(self.y) if rows is None else len(rows))
+        self.report(len(self.rows if rows is None else rows))
         return scores
 
 
@@ -305,6 +348,21 @@ def _score_prefixes(
     scratch = select.make_scratch(indices.shape[1])
     leave_one_out.prefix_crps(indices, distances, values.at(indices), values.y, sizes, kinds, scratch, crps)
     return crps * values.unit[:, np.newaxis, np.newaxis]
+
+
+def _evenly_spaced(ordered: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return points at evenly spaced places of an order, which stand for all."""
+    return ordered[((np.arange(_MOST_GLOBAL) + 0.5) * len(ordered) / _MOST_GLOBAL).astype(np.intp)]
+
+
+def _sample_crps(ordered: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the CRPS at each y of one sample in increasing order: E|X - y| - ½ E|X - X'|."""
+    n, center = len(ordered), ordered[len(ordered) // 2]
+    x, y = ordered - center, y - center
+    sums = np.concatenate([[0.0], np.cumsum(x)])
+    below = np.searchsorted(x, y)
+    pairs = 2 * np.sum(x * (2 * np.arange(n) - n + 1))
+    return (y * (2 * below - n) + sums[n] - 2 * sums[below]) / n - pairs / (2 * n**2)
 
 
 def _equal_weights_crps(ordered: FloatArray, y: FloatArray, ranks: NDArray[np.int32]) -> FloatArray:

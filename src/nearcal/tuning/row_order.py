@@ -1,0 +1,62 @@
+"""Which rows may judge which: what the user says, or what the order of the rows gives away."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+from scipy.stats import rankdata
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._errors import DependenceWarning, warn_user
+from nearcal.diagnostics.dependence import effective_share
+from nearcal.diagnostics.uniformity import run_test
+from nearcal.space import Folds, as_folds, in_order
+
+FALSE_ALARM = 1e-3  # of the test that rows following each other are independent
+LEAST_CORRELATION = 0.2  # what is less misleads little, whatever its significance
+_FEWEST = 20  # rows: stretches of fewer tell nothing
+
+
+def folds_of(z: FloatArray, groups: Any, time: Any, gap: Any) -> Folds | None:
+    """Return the folds asked for; where nothing is said and rows in a row err alike, those of their order, and warn."""
+    folds = as_folds(groups, time, gap, len(z))
+    if folds is not None or time is False:
+        return folds
+    correlation = serial_correlation(z)
+    if not is_dependent(correlation, len(z)):
+        return None
+    warn_user(
+        f"rows of the calibration set that follow each other err alike: Spearman's correlation of their scores is "
+        f"{correlation:.2f}, and independent rows have {_threshold(len(z)):.2f} at most. So rows near in order were "
+        "not let speak for each other. Say what it is: time=... if rows were observed one after another, so that only "
+        "earlier rows speak (time=True for the order given), groups=... if several are of one person, device or place. "
+        "If they are merely sorted, and new rows will be like any of them, time=False says that order means nothing",
+        DependenceWarning,
+    )
+    return in_order(len(z))
+
+
+def serial_correlation(z: FloatArray) -> float:
+    """Return Spearman's correlation of the scores of rows and of those after them; 0 where all are equal."""
+    if len(z) < 3:
+        return 0.0
+    ranks = rankdata(z)
+    ranks = ranks - ranks.mean()
+    total = float(ranks @ ranks)
+    return float(ranks[:-1] @ ranks[1:]) / total if total > 0 else 0.0
+
+
+def is_dependent(correlation: float, n: int) -> bool:
+    """Tell whether n rows are too much like those next to them to be independent, and enough so to matter."""
+    return n >= _FEWEST and correlation > _threshold(n)
+
+
+def _threshold(n: int) -> float:
+    # of exchangeable rows the correlation has mean -1 / n and a variance of about 1 / n (Wald and Wolfowitz, 1943)
+    return max(LEAST_CORRELATION, -float(ndtri(FALSE_ALARM)) / np.sqrt(n))
+
+
+def ks_p_value(z: FloatArray, units: IntArray | None) -> float:
+    """Return the p-value of the Kolmogorov-Smirnov test that scores are standard Normal, given which rows depend."""
+    p = ndtr(z)
+    return run_test("kolmogorov-smirnov", np.sort(p), effective_share(p, units)).p_value
