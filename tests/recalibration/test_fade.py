@@ -93,7 +93,7 @@ def test_a_column_that_leaves_its_range_is_seen_even_if_scaling_shrinks_it():
         nc.Normal(np.zeros(500), 5.0), y, space
     )
     new = rng.uniform(0.1, 0.9, size=(5, 4))
-    new[:, 3] = [0.5, space[:, 3].max(), 1.05, 1.2, -3.0]
+    new[:, 3] = [0.5, space[:, 3].max(), 1.025, 1.2, -3.0]
     trust = rc.recalibrate(nc.Normal(np.zeros(5), 5.0), new).trust
     assert trust[0] == trust[1] == 1
     assert 0.2 < trust[2] < 0.8
