@@ -1,5 +1,6 @@
 """The words follow from the truth: calibrated, wrong everywhere, wrong in places, mended, spoilt, too few rows."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -254,3 +255,19 @@ def test_mended_is_not_said_of_a_region_that_looks_off(coverage, is_sure):
     (answer,) = [answer for answer in verdict.answers if answer.question == "Mended?"]
     assert answer.mood == verdict.mood == ("good" if is_sure else "fair")
     assert (f"where x > 1, 90% intervals still cover {100 * coverage:.0f}%" in answer.text) != is_sure
+
+
+@pytest.mark.parametrize("far", [0, 100, 2000])
+def test_rows_unlike_the_calibration_set_are_told(far):
+    dist, y, features = make(N, 2, "right")
+    out = nc.GlobalRecalibrator(quantile_rule="predictive").fit(dist, y, None).recalibrate(dist, None)
+    out = out.faded(np.where(np.arange(N) < far, 0.0, 1.0))
+    with pytest.warns(nc.OutOfDistributionWarning) if far == 2000 else nullcontext():
+        found = nc.report({"base": dist, "after": out}, y, features=features)
+    answer = questions(found)["Are these rows like the calibration set?"]
+    assert answer.mood == ("bad" if far == 2000 else "good")
+    assert f"{far:,} of 4,000 rows" in answer.text
+    assert answer.text.startswith("No: " if far == 2000 else "Yes")
+    assert ("many rows are unlike the calibration set" in found.verdict.headline) == (far == 2000)
+    assert answer.text in found.text
+    assert "Are these rows" not in str(nc.report(dist, y, features=features).verdict)
