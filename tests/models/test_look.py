@@ -1,4 +1,4 @@
-"""A calibrated model looks at its inputs as well: rows that leave their ranges fade, wherever neighbours are looked for."""
+"""A calibrated model looks at its inputs as well: rows beyond their ranges fade, wherever neighbours are looked for."""
 
 import warnings
 
@@ -71,6 +71,13 @@ def test_a_choice_that_sees_the_inputs_needs_no_second_look():
     untouched = nc.calibrate(Line(), *(lambda X: (X, np.random.default_rng(0).normal(X[:, 0])))(data()[0]))
     assert untouched.tuning.chosen.kind == "none"
     assert untouched.look is None
+
+
+def test_inputs_joined_to_others_are_looked_at_by_themselves():
+    model = calibrated(layer=("input", "input + output"), k=50)
+    assert model.look is None if model.layer == "input" else model.look.layer == "input"
+    joined = nc.calibrate(Line(), *data(), layer=["output", "input + output"], tuning={"k": 50, "scaling": "standard"})
+    assert joined.look is None if joined.layer == "output" else joined.look.layer == "output"
 
 
 def test_the_rate_is_that_of_the_choice():

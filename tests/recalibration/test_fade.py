@@ -220,6 +220,20 @@ def test_what_needs_no_trust_or_has_a_curve_a_row():
     np.testing.assert_allclose(standard.faded(BELOW).from_z(z), expected, atol=0.02)
 
 
+def test_conformal_predictions_fade_and_keep_no_guarantee():
+    out = nc.ConformalRecalibrator().fit(DIST, Y, None).recalibrate(NEW, None)
+    faded = out.faded(BELOW)
+    assert type(faded) is nc.Recalibrated
+    assert_sound(faded)
+
+
+def test_the_expected_share_goes_along():
+    out = fit().recalibrate(NEW, SPACE_NEW)
+    assert out.expected_faded is None
+    assert out.faded(BELOW, 0.1)[:3].expected_faded == pytest.approx(0.6)
+    assert fit(corrections=(nc.Fade(0.02),)).recalibrate(NEW, SPACE_NEW)[:3].expected_faded == pytest.approx(0.12)
+
+
 # ---- errors and warnings --------------------------------------------------------------------------------------------
 
 
