@@ -33,7 +33,8 @@ METHODS = ["base", "global", "isotonic", "without fading", "default"]
 COVERAGE, STRETCHES = 0.9, 10
 MOST_HARM, NEAR = 1.02, 0.03  # what is asked: relative CRPS, and distance of the coverage from nominal
 LEAST_DIFFERENCE = 0.005  # of coverages: ten rows of 2,000
-#: Cases that the rules of fading were chosen on, with seed 0; the others were not looked at before.
+#: Cases that the rules of fading were chosen on, with seed 0. After a look at half of the cases with seed 1, the span
+#: over which ranges lose trust was halved, again by those of seed 0.
 CHOSEN_ON = ("daily_climate", "boston", "concrete", "power", "kin8nm", "mean", "spread, told", "inputs")
 
 
@@ -55,7 +56,7 @@ class Drift(SetStudy):
             "length": scale.choose(9000, quick=1200),
             "most": scale.choose((6000, 2000, 2000), quick=QUICK_ROWS),
             "rows": scale.choose((10_000, 2_000, 2_000), quick=QUICK_ROWS),
-            "seeds": scale.seed_list(1, first=1),
+            "seeds": scale.seed_list(1, first=2),
         }
 
     def units(self, settings: Mapping[str, Any]) -> list[Unit]:
@@ -102,7 +103,7 @@ class Drift(SetStudy):
         """Return the CRPS with and without fading, in the spaces of the study "sharper"."""
         spaces = sharper.spaces_of(settings["base"], nc.adapt(model, **options).prepared(*cal))
         calibrated = recalibrators.calibrate(model, *cal, spaces, one_thread=True, **options)
-        out, without = calibrated.predict(new[0]), recalibrators.without_fading(calibrated, *cal)(new[0])
+        out, without = calibrated.predict(new[0]), recalibrators.without_fading(calibrated).predict(new[0])
         figures = {"default": out, "without fading": without}
         faded = float((out.trust < 1).mean())
         crps = {name: float(nc.scores.crps(dist, new[1]).mean()) for name, dist in figures.items()}
@@ -176,7 +177,7 @@ def compare(model: Any, cal: Part, new: Part) -> list[Row]:
     fixed = {"global": nc.GlobalRecalibrator(quantile_rule="predictive"), "isotonic": nc.IsotonicRecalibrator()}
     for method, recalibrator in fixed.items():
         dists[method] = recalibrator.fit(calibrated.base(cal[0]), cal[1], None).recalibrate(dists["base"], None)
-    dists["without fading"] = recalibrators.without_fading(calibrated, *cal)(new[0])
+    dists["without fading"] = recalibrators.without_fading(calibrated).predict(new[0])
     dists["default"] = calibrated.predict(new[0])
     faded = dists["default"].trust
     told = {"choice": str(calibrated.tuning.chosen), "faded": float((faded < 1).mean()), "trust": float(faded.mean())}
@@ -242,7 +243,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
         f"Seeds {', '.join(map(str, seeds))}. CRPS relative to the base model's / coverage of 90% intervals in per "
         "cent / its least over ten stretches. `!` marks a CRPS more than 2% above the base model's; `*` a coverage of "
         "the default that is neither within 3 points of nominal nor, to half a point, as near to it as the base's. "
-        "Faded: the share of rows whose trust is below 1. Rules were chosen on cases so marked, with seed 0."
+        "Faded: the share of rows whose trust is below 1. Rules were chosen on cases so marked, with other "
+        "seeds."
     )
     return "\n\n".join([about, markdown_table(columns), _exchangeable_table(rows)])
 

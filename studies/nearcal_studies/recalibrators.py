@@ -1,9 +1,12 @@
 """Every recalibrator and every choice of settings that the studies ask nearcal for."""
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import nearcal as nc
+from nearcal.recalibration.fade import LearntFade
 
 #: The paper's method, as options of ``nearcal.tune``, which then chooses layer and k alone.
 PAPER: Mapping[str, Any] = {
@@ -75,14 +78,12 @@ def calibrate(
     )
 
 
-def without_fading(calibrated: nc.CalibratedModel, X: Any, y: Any) -> Callable[[Any], nc.Recalibrated]:
-    """Return the predictions of the same choice, fitted to the same rows, without fading."""
-    recalibrator = calibrated.recalibrator
+def without_fading(calibrated: nc.CalibratedModel) -> nc.CalibratedModel:
+    """Return the same model with the same choice, as it was fitted, without fading."""
+    recalibrator = copy.copy(calibrated.recalibrator)
     if isinstance(recalibrator, nc.LocalRecalibrator):
-        settings = recalibrator.get_params()
-        settings["corrections"] = tuple(one for one in settings["corrections"] if not isinstance(one, nc.Fade))
-        recalibrator = nc.LocalRecalibrator(**settings).fit(calibrated.base(X), y, calibrated.represent(X))
-    return lambda new: recalibrator.recalibrate(calibrated.base(new), calibrated.represent(new))
+        recalibrator.corrections_ = tuple(one for one in recalibrator.corrections_ if not isinstance(one, LearntFade))
+    return replace(calibrated, recalibrator=recalibrator, look=None)
 
 
 def tune_plainly(dist: Any, y: Any, spaces: Mapping[str, Any], **options: Any) -> nc.Tuning:

@@ -147,6 +147,7 @@ def test_what_is_given_is_not_chosen(folder, nearcal, tmp_path):
         "--linear",
         "--no-shrinkage",
         "--no-polish",
+        "--no-fade",
         "--smoothing",
         "uniform",
     )
@@ -195,6 +196,35 @@ def test_batches_do_not_show(suffix, folder, nearcal, tmp_path, monkeypatch):
     for name, values in out.reliability().columns.items():
         if name != "isolation":
             np.testing.assert_array_equal(found[name], values)
+
+
+def test_rows_unlike_the_calibration_set_are_written_counted_and_told(folder, nearcal, tmp_path, monkeypatch):
+    model, out = tmp_path / "model.nearcal", tmp_path / "out.parquet"
+    fit = ("fit", folder / "cal.parquet", "-o", model, "--y", "price", *NORMAL, "--space", "h*")
+    assert nearcal(*fit, "--scaling", "standard", "--no-linear").code == 0
+    table = columns_of(make_table(250, 3))
+    far = {**table, "h1": np.where(np.arange(250) < 100, 1e3, table["h1"])}
+    new = write_table(pa.table(far), tmp_path / "new.parquet")
+    monkeypatch.setattr(_rows, "_MOST_ROWS", 60)  # of several batches one line
+    monkeypatch.setattr(_rows, "_FEWEST_ROWS", 1)
+    done = nearcal("predict", model, new, "-o", out)
+    found = read_table(out)
+    assert list(found)[-1] == "trust"
+    assert (found["trust"][:100] == 0).all()
+    np.testing.assert_array_equal(found["mean"][:100], table["mu"][:100])
+    faded = int((found["trust"] < 1).sum())
+    assert f"; {faded} are unlike the calibration set" in done.out
+    assert done.err.count("note: ") == 1
+    assert f"{faded} of 250 new rows" in done.err
+    assert json.loads(nearcal("predict", model, new, "-o", out, "--json").out)["rows_faded"] == faded
+    nearcal("predict", model, new, "-o", out, "--no-trust")
+    assert "trust" not in read_table(out)
+    assert nearcal(*fit, "--scaling", "standard", "--no-linear", "--no-fade").code == 0
+    done = nearcal("predict", model, new, "-o", out)
+    assert "trust" not in read_table(out)
+    assert done.err == ""
+    assert nearcal(*fit, "--k", 30, "--fade").code == 0
+    assert nc.load(model).recalibrator.corrections == (nc.Polish(), nc.Fade())
 
 
 def test_a_row_depends_on_itself_alone(folder, nearcal, tmp_path, monkeypatch):

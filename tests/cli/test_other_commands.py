@@ -148,8 +148,10 @@ def test_inspect_shows_the_evidence_saved_with_a_recalibrator(nearcal, tmp_path)
     assert [row["kind"] for row in found["evidence"]] == tuning.evidence["kind"].tolist()
     assert len(found["tuning"]) == len(tuning.table)
     assert found["settings"]["k"] == tuning.chosen.k
-    names = [type(correction).__name__ for correction in (*tuning.chosen.corrections, nc.Polish())]
+    names = [type(correction).__name__ for correction in (*tuning.chosen.corrections, nc.Polish(), nc.Fade())]
     assert found["settings"]["corrections"] == names
+    assert found["fade"].startswith("rows far from calibration points (0.01 of those like them)")
+    assert found["fade"] in text
 
 
 def test_inspect_takes_files_saved_from_python(nearcal, tmp_path):

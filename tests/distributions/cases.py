@@ -79,9 +79,17 @@ LOCAL = {
         "k": 60, "quantile_rule": "predictive", "corrections": (nc.LocalLinear(), nc.Shrinkage(), nc.Polish())
     },
     "polished": {"k": 130, "quantile_rule": "interpolated", "corrections": (nc.Polish(),), "scaling": "whiten"},
+    "faded": {"k": 130, "corrections": (nc.Fade(0.3),)},
+    "faded, conservative": {"k": 60, "quantile_rule": "conservative", "corrections": (nc.Fade(0.3),)},
+    "faded to all, polished": {
+        "k": 60, "quantile_rule": "predictive", "corrections": (nc.LocalLinear(), nc.Polish(), nc.Fade(0.3, "global"))
+    },
     "radius, nearest": {"radius": nc.Radius(0.6, 20, "nearest")},
     "radius, base, conservative": {"radius": nc.Radius(0.6, 20, "base"), "quantile_rule": "conservative"},
     "radius, global, predictive": {"radius": nc.Radius(0.6, 20, "global"), "quantile_rule": "predictive"},
+    "radius, faded": {
+        "radius": nc.Radius(1.0, 5, "nearest"), "quantile_rule": "predictive", "corrections": (nc.Fade(0.3),)
+    },
     "radius, polished": {
         "radius": nc.Radius(1.5, 5, "nearest"),
         "quantile_rule": "interpolated",

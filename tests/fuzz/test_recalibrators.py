@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.recalibration import QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
+from nearcal.recalibration import FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
 from nearcal.recalibration.base import Recalibrator
 from nearcal.recalibration.corrections import Correction
 from nearcal.space import METRICS, SCALINGS, SEARCHES
 
 # ties are among the data on purpose, and a warning of them is a promise kept
-pytestmark = pytest.mark.filterwarnings("ignore::nearcal.TiesWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::nearcal.TiesWarning", "ignore::nearcal.OutOfDistributionWarning")
 
 LEVELS = np.array([1e-9, 1e-3, 0.05, 0.25, 0.5, 0.8, 0.95, 0.999, 1 - 1e-9])
 _LARGEST = np.finfo(np.float64).max
@@ -121,7 +121,8 @@ CORRECTIONS = [nc.LocalLinear(), nc.Shrinkage(), nc.Polish()]
 
 
 def _local_options(rng, n, *, has_base=True):
-    corrections = tuple(c for c in CORRECTIONS if rng.random() < 0.3)
+    fade = nc.Fade(float(rng.uniform(0.001, 0.9)), str(rng.choice(FADES_TO if has_base else ["global"])))
+    corrections = tuple(c for c in [*CORRECTIONS, fade] if rng.random() < 0.3)
     metric = str(rng.choice(METRICS)) if rng.random() < 0.3 else "euclidean"
     options = {
         "smoothing": str(rng.choice(SMOOTHINGS)),

@@ -75,6 +75,9 @@ CASES = {
     "all corrections": local(
         3, k=50, corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()], quantile_rule="predictive"
     ),
+    "faded": local(3, k=50, corrections=(nc.Polish(), nc.Fade(0.02)), quantile_rule="predictive"),
+    "faded to all, radius": local(2, radius=nc.Radius(2.0, 20), corrections=(nc.Fade(0.3, "global"),)),
+    "faded, cosine": local(3, k=50, metric="cosine", corrections=(nc.Fade(),)),
     "tuned": lambda: nc.tune(*calibration_set(3, 120), k=20, rule="best").recalibrator,
     "tuned to nothing": lambda: (
         nc.tune(
@@ -135,6 +138,16 @@ def _columns():
     return nc.calibrate(model, table, y, tuning={"scaling": "standard", "k": 20, "rule": "best"})
 
 
+def _looking():
+    """A model of columns that looks for neighbours in one space, and for ranges in another."""
+    rng = np.random.default_rng(0)
+    table = {"mu": rng.normal(size=200), "x": rng.uniform(-2, 2, size=200), "other": rng.normal(size=200)}
+    spaces = {"others": ("other",), "inputs": ("x",)}
+    model = nc.adapters.ColumnsModel("normal", {"loc": "mu", "scale": 1.0}, spaces, "price")
+    y = rng.normal(table["mu"], np.exp(table["x"]))
+    return nc.calibrate(model, table, y, layer=list(spaces), tuning={"scaling": "standard", "k": 20, "rule": "best"})
+
+
 def _line():
     """What was learnt from the errors of a line."""
     _, y, space = calibration_set()
@@ -158,6 +171,7 @@ def _parts():
 
 MODELS = {
     "CalibratedModel": _columns,
+    "CalibratedModel that looks twice": _looking,
     "Recalibration": _line,
     "Recalibration of a frame": _frame,
     "Recalibration of parts": _parts,
@@ -214,7 +228,7 @@ def answers(recalibrator, d=3):
     space = rng.normal(size=(M, d)) * np.arange(1, d + 1) + 5.0
     out = recalibrator.recalibrate(nc.Normal(space[:, 0], rng.uniform(0.5, 2.0, size=M)), space)
     said = [out.mean(), out.var(), out.ppf([0.01, 0.3, 0.5, 0.9]), out.cdf(5.0), out.sf(5.0), out.z(5.0)]
-    said += [*out.interval(0.9), out.sample(4, rng=1), out.effective_size, out.radius]
+    said += [*out.interval(0.9), out.sample(4, rng=1), out.effective_size, out.radius, out.trust]
     said += out.reliability(0.1).columns.values()
     if out.has_density:
         said.append(out.logpdf(5.0))

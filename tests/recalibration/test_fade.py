@@ -93,7 +93,7 @@ def test_a_column_that_leaves_its_range_is_seen_even_if_scaling_shrinks_it():
         nc.Normal(np.zeros(500), 5.0), y, space
     )
     new = rng.uniform(0.1, 0.9, size=(5, 4))
-    new[:, 3] = [0.5, space[:, 3].max(), 1.05, 1.2, -3.0]
+    new[:, 3] = [0.5, space[:, 3].max(), 1.025, 1.2, -3.0]
     trust = rc.recalibrate(nc.Normal(np.zeros(5), 5.0), new).trust
     assert trust[0] == trust[1] == 1
     assert 0.2 < trust[2] < 0.8
@@ -218,6 +218,20 @@ def test_what_needs_no_trust_or_has_a_curve_a_row():
     standard = nc.Recalibrated(nc.Normal(np.zeros(M), 1.0), curves.scores)
     expected = t * standard.from_z(z) + (1 - t) * z
     np.testing.assert_allclose(standard.faded(BELOW).from_z(z), expected, atol=0.02)
+
+
+def test_conformal_predictions_fade_and_keep_no_guarantee():
+    out = nc.ConformalRecalibrator().fit(DIST, Y, None).recalibrate(NEW, None)
+    faded = out.faded(BELOW)
+    assert type(faded) is nc.Recalibrated
+    assert_sound(faded)
+
+
+def test_the_expected_share_goes_along():
+    out = fit().recalibrate(NEW, SPACE_NEW)
+    assert out.expected_faded is None
+    assert out.faded(BELOW, 0.1)[:3].expected_faded == pytest.approx(0.6)
+    assert fit(corrections=(nc.Fade(0.02),)).recalibrate(NEW, SPACE_NEW)[:3].expected_faded == pytest.approx(0.12)
 
 
 # ---- errors and warnings --------------------------------------------------------------------------------------------

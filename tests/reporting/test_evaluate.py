@@ -197,3 +197,21 @@ def test_methods_of_any_name_are_printed():
         "metric",
     ]
     assert len(lines) == 2
+
+
+def test_faded_rows_are_counted_where_a_method_fades():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=400)
+    y = rng.normal(size=400)
+    base = nc.Normal(np.zeros(400), 1.0)
+    local = nc.LocalRecalibrator(k=50, corrections=(nc.Fade(),)).fit(base, y, x)
+    out = local.recalibrate(base[:100], np.append(x[:95] * 0.9 + 0.05, np.full(5, 9.0)))
+    faded = nc.evaluate({"base": base[:100], "local": out}, y[:100], bootstrap=10)
+    (row,) = [row for row in faded if row["metric"] == "faded" and row["method"] == "local"]
+    assert row["value"] == (out.trust < 1).mean() >= 0.05
+    assert np.isnan([row["value"] for row in faded if row["metric"] == "faded" and row["method"] == "base"]).all()
+    assert "faded is the share of rows unlike the calibration set" in str(faded)
+    plain = nc.evaluate(
+        {"base": base[:100], "local": local.recalibrate(base[:100], x[:100]).base}, y[:100], bootstrap=10
+    )
+    assert "faded" not in plain["metric"]

@@ -1,5 +1,6 @@
 """The words follow from the truth: calibrated, wrong everywhere, wrong in places, mended, spoilt, too few rows."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -278,3 +279,19 @@ def test_an_error_of_rounding_is_none():
     """Widths that are equal in all rows had a standard error of 1e-15 in print."""
     found = nc.evaluate(nc.Normal(np.zeros(300), 1.0), make(300, 1, "right")[1], metrics=["width"])
     assert str(found).endswith("3.92 ± 0")
+
+
+@pytest.mark.parametrize("far", [0, 100, 2000])
+def test_rows_unlike_the_calibration_set_are_told(far):
+    dist, y, features = make(N, 2, "right")
+    out = nc.GlobalRecalibrator(quantile_rule="predictive").fit(dist, y, None).recalibrate(dist, None)
+    out = out.faded(np.where(np.arange(N) < far, 0.0, 1.0))
+    with pytest.warns(nc.OutOfDistributionWarning) if far == 2000 else nullcontext():
+        found = nc.report({"base": dist, "after": out}, y, features=features)
+    answer = questions(found)["Are these rows like the calibration set?"]
+    assert answer.mood == ("bad" if far == 2000 else "good")
+    assert f"{far:,} of 4,000 rows" in answer.text
+    assert answer.text.startswith("No: " if far == 2000 else "Yes")
+    assert ("many rows are unlike the calibration set" in found.verdict.headline) == (far == 2000)
+    assert answer.text in found.text
+    assert "Are these rows" not in str(nc.report(dist, y, features=features).verdict)

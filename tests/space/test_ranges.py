@@ -35,11 +35,11 @@ def test_excess_and_limit_equal_the_slow_ones(kind):
     assert ranges.limit == pytest.approx(np.sort(own)[min(int(np.ceil(0.9 * (len(own) + 1))), len(own)) - 1], rel=1e-12)
 
 
-def test_trust_is_1_up_to_the_limit_and_falls_over_one_unit():
+def test_trust_is_1_up_to_the_limit_and_falls_over_half_a_unit():
     ranges = Ranges.of(np.linspace(0, 1, 101)[:, np.newaxis], 0.05)
     unit = 0.1
     assert ranges.limit == 0  # only the two outermost of 101 points have any excess
-    at = 1 + unit * np.array([-1.0, 0.0, 0.25, 0.75, 1.0, 50.0])
+    at = 1 + unit * np.array([-1.0, 0.0, 0.125, 0.375, 0.5, 50.0])
     np.testing.assert_allclose(ranges.trust(at[:, np.newaxis]), [1, 1, 0.75, 0.25, 0, 0], atol=1e-12)
     np.testing.assert_allclose(ranges.trust(1 - at[:, np.newaxis]), [1, 1, 0.75, 0.25, 0, 0], atol=1e-12)
 

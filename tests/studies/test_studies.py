@@ -12,7 +12,7 @@ from nearcal_studies.blocked import Blocked
 from nearcal_studies.diamonds import Diamonds
 from nearcal_studies.diamonds.data import split
 from nearcal_studies.diamonds.models import GammaRegression, fit_shape
-from nearcal_studies.drift import SERIES, Drift, simulate, split_by_column, split_in_order
+from nearcal_studies.drift import Drift, simulate, split_by_column, split_in_order
 from nearcal_studies.gaussian import Gaussian
 from nearcal_studies.gaussian.methods import LinearModel, evenly_spread, generate, population_figures, true_mean
 from nearcal_studies.rosenbrock import Rosenbrock
@@ -114,7 +114,7 @@ def test_rows_that_drift_are_split_in_order():
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_quick_settings_are_small_and_full_ones_large(name, tmp_path):
-    for table in [*TABLES, *SERIES]:
+    for table in (*TABLES, *drift.SERIES):
         (tmp_path / f"{table}.npz").touch()
     study = STUDIES[name](tmp_path)
     cost = {

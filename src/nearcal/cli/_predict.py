@@ -50,12 +50,12 @@ def predict(
         typer.Option(
             "--trust/--no-trust",
             help="Write how much of its recalibration a row has, below 1 if it is unlike the calibration set; if not "
-            "said, where the model fades.",
+            "said, with --reliability and where the model fades.",
             show_default=False,
         ),
     ] = None,
     reliability: Annotated[
-        bool, typer.Option("--reliability", help="Write effective_size, radius, p_value and out_of_distribution.")
+        bool, typer.Option("--reliability", help="Write effective_size, radius, p_value, out_of_distribution, trust.")
     ] = False,
     false_alarm: Annotated[float, typer.Option(help="Share of usual rows that may be flagged.")] = 0.01,
     keep: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Columns to copy, such as an id.")] = None,
@@ -77,7 +77,7 @@ def predict(
     levels = list(dict.fromkeys(level for text in quantiles or [] for level in _as_levels(text)))
     coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]
     calibrated, columns = load_model(model)
-    is_told = calibrated.fade is not None if trust is None else trust
+    is_told = (reliability or calibrated.fade is not None) if trust is None else trust
     wanted = Wanted(mean, std, coverages, levels, is_told, false_alarm if reliability else None)
     file = open_table(new)
     needed = columns.columns(*parts_of_space(calibrated, columns))

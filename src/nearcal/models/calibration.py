@@ -18,7 +18,6 @@ from nearcal.models.calibrated_model import (
     Look,
     column_names,
     join_layers,
-    layer_parts,
     run_layer,
     run_layers,
 )
@@ -148,10 +147,9 @@ def _tuned(
     if names is None:
         spaces |= _joined_ends(spaces)
     found = tune(dist, y_cal, spaces, **options, workers=workers)
-    space = found.chosen.space
-    if found.fade is None or first is None or found.chosen.kind == "none":
-        return found, None
-    if space is not None and first in layer_parts(adapter, space):  # the recalibrator looks at it itself
+    # where it is the first alone, the recalibrator looks itself; joined to others, it would be lost among their columns
+    sees_it = found.chosen.kind == "none" or found.chosen.space == first
+    if found.fade is None or first is None or sees_it:
         return found, None
     rate = found.fade.false_alarm
     return found, Look(first, ranges_of(np.asarray(spaces[first], dtype=np.float64), rate), rate)

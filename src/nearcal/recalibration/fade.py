@@ -51,7 +51,7 @@ class Fade(Correction):
     - **Ranges.** Let e be how far the row lies beyond the range of calibration points in a column of the space as it
       was given, in units of the outermost tenth of that range (max - q₀.₉, or q₀.₁ - min), the largest over columns;
       and e* what calibration points exceed among the others with probability 5 ``false_alarm``. t is 1 up to e*, and
-      falls linearly to 0 at e* + 1. Distances do not see a row that leaves the range in one column of many, or in one
+      falls linearly to 0 at e* + ½. Distances do not see a row that leaves the range in one column of many, or in one
       that scaling has shrunk; and there the model extrapolates, and so would its recalibration. (With the cosine
       metric, to which lengths mean nothing, ranges are not looked at.)
 

@@ -522,8 +522,8 @@ class LocalRecalibrator(Recalibrator):
                 known = len(correction.places), len(correction.center)
                 require(known == shape, "a local-linear correction must have n_cal_ places of the space's dimension")
             if isinstance(correction, LearntFade) and correction.ranges is not None:
-                widths = {len(ends) for ends in vars(correction.ranges).values() if not isinstance(ends, float)}
-                require(widths == {self.n_features_in_}, "the ranges of a fade must be of n_features_in_ columns")
+                width = correction.ranges.width
+                require(width == self.n_features_in_, "the ranges of a fade must be of n_features_in_ columns")
         near = self.neighborhood_
         fits = near.k <= n if isinstance(near, KNearest) else near.n_cal == n and Radius.of(near.radius) is near.radius
         require(fits, "neighborhood_ must be one among n_cal_ points")

@@ -260,7 +260,7 @@ class Recalibrated(Distribution):
         """The largest share of rows like the calibration set to expect with a trust below 1; None if nothing fades."""
         return self.scores.expected_faded
 
-    def faded(self, trust: Any, false_alarm: float = FALSE_ALARM) -> Self:
+    def faded(self, trust: Any, false_alarm: float = FALSE_ALARM) -> "Recalibrated":
         """Return the same distributions, of which each row keeps its base as far as it is not trusted.
 
         Parameters
@@ -276,7 +276,7 @@ class Recalibrated(Distribution):
         outside = ~((known >= 0) & (known <= 1))
         if outside.any():
             raise InvalidInputError(f"trust must lie between 0 and 1, got {float(known[outside][0])!r}")
-        return type(self)(self.base, self.scores.faded(known, false_alarm))
+        return Recalibrated(self.base, self.scores.faded(known, false_alarm))  # what has faded keeps no guarantee
 
     @cached_property
     def _describe(self) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -23,7 +23,6 @@ from nearcal.recalibration.fade import (
     LearntFade,
     expected_share,
     fade_curve,
-    fade_equal_steps,
     fade_steps,
     warn_of_faded,
 )
@@ -150,59 +149,11 @@ class OneLaw(ScoresOfRows):
         """Return the number of calibration points, or their effective size where they have weights."""
         return np.full(rows, self.size)
 
-    def faded(self, trust: FloatArray, false_alarm: float) -> "FadedLaw":
+    def faded(self, trust: FloatArray, false_alarm: float) -> ScoresOfRows:
         """Return one law, drawn to that of the base row by row."""
+        from nearcal.recalibration.faded_law import FadedLaw
+
         return FadedLaw(self, trust, false_alarm)
-
-
-class FadedLaw(ScoresOfRows):
-    """One law for all rows alike, of which some rows have as much as they are trusted, and the rest of their base."""
-
-    n_cal: int
-    expected_faded: float
-
-    def __init__(self, scores: OneLaw, trust: FloatArray, false_alarm: float) -> None:
-        self.scores, self.trust, self.false_alarm = scores, trust, false_alarm
-        self.n_cal, self.has_density, self.is_continuous = scores.n_cal, scores.has_density, scores.is_continuous
-        self.expected_faded = expected_share(false_alarm)
-        self._was_told = False
-
-    def take(self, rows: IntArray) -> "FadedLaw":
-        """Return the scores of the chosen rows."""
-        return FadedLaw(self.scores, self.trust[rows], self.false_alarm)
-
-    def gather(
-        self, base: Distribution, statistic: Statistic, of_base: OfBase, *, columns: int = 1, table: bool = False,
-        keep: bool = True,
-    ) -> Answers:  # fmt: skip
-        """Ask the law of all rows, and for rows that are trusted in part or not at all once more."""
-        if not self._was_told:
-            self._was_told = True
-            warn_of_faded(int((self.trust < 1).sum()), len(self.trust), self.expected_faded)
-
-        def ask(law: ScoreLaw, part: Distribution, rows: Rows) -> Answers:
-            return _answer(law, part, rows, statistic, of_base, self.trust[rows], _fade_law)
-
-        return self.scores.gather(base, ask, of_base, columns=columns, table=True, keep=keep)
-
-    def effective_size(self, rows: int) -> FloatArray:
-        """Return the number of calibration points; 0 where the base distribution was left as it was."""
-        return np.where(self.trust > 0, self.scores.effective_size(rows), 0.0)
-
-    def trust_in(self, rows: int) -> FloatArray:
-        """Return the trust."""
-        return self.trust
-
-    def faded(self, trust: FloatArray, false_alarm: float) -> "FadedLaw":
-        """Return the same with the lesser trust."""
-        return FadedLaw(self.scores, np.minimum(trust, self.trust), false_alarm)
-
-
-def _fade_law(law: ScoreLaw, trust: FloatArray, rows: IntArray) -> ScoreLaw:
-    if isinstance(law, EqualSteps):
-        return fade_equal_steps(law, trust)
-    assert isinstance(law, Curve)
-    return fade_curve(law.take(rows), trust, None)
 
 
 class CurveOfEachRow(ScoresOfRows):
@@ -307,18 +258,22 @@ class LocalScores(ScoresOfRows):
 
     def take(self, rows: IntArray) -> "LocalScores":
         """Return the scores of the chosen rows."""
-        return LocalScores(
-            self.index, self.points[rows], self.neighborhood, self.calibration, self.corrections, self.quantile_rule,
-            self.workers, self.own_isolation, None if self.most_trust is None else self.most_trust[rows],
-        )  # fmt: skip
+        trust = None if self.most_trust is None else self.most_trust[rows]
+        return self._again(self.points[rows], trust, self.expected_faded)
 
     def faded(self, trust: FloatArray, false_alarm: float) -> "LocalScores":
         """Return the same with the lesser trust."""
         trust = trust if self.most_trust is None else np.minimum(trust, self.most_trust)
-        return LocalScores(
-            self.index, self.points, self.neighborhood, self.calibration, self.corrections, self.quantile_rule,
-            self.workers, self.own_isolation, trust,
+        expected = expected_share(false_alarm) if self.expected_faded is None else self.expected_faded
+        return self._again(self.points, trust, expected)
+
+    def _again(self, points: FloatArray, trust: FloatArray | None, expected_faded: float | None) -> "LocalScores":
+        again = LocalScores(
+            self.index, points, self.neighborhood, self.calibration, self.corrections, self.quantile_rule, self.workers,
+            self.own_isolation, trust,
         )  # fmt: skip
+        again.expected_faded = expected_faded
+        return again
 
     # ---- neighbourhoods and laws ------------------------------------------------------------------------------------
 
@@ -407,7 +362,7 @@ class LocalScores(ScoresOfRows):
     ) -> Answers:
         """Return a statistic of a chunk of rows, of which those without a neighbourhood keep their base."""
         trust = describe(near)[2]
-        return _answer(self.law(near), base, rows, statistic, of_base, trust, self._faded_law, near.which < 0)
+        return answer_by_trust(self.law(near), base, rows, statistic, of_base, trust, self._faded_law, near.which < 0)
 
     def visit(
         self,
@@ -463,7 +418,7 @@ class LocalScores(ScoresOfRows):
         return near
 
 
-def _answer(
+def answer_by_trust(
     law: ScoreLaw,
     base: Distribution,
     rows: Rows,

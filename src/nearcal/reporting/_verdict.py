@@ -113,6 +113,8 @@ def decide(methods: Sequence[Method], score: Change | None) -> Verdict:
     first, last = methods[0], methods[-1]
     comparison = None if score is None else compare(first, last, score)
     headline, mood = _headline(first, last, comparison)
+    if last.observed.faded is not None and _are_unlike(last, last.observed.faded):
+        headline, mood = f"{headline}; many rows are unlike the calibration set", "fair" if mood == "good" else mood
     answers = [_overall(method, len(methods)) for method in methods]
     answers += [_everywhere(method, len(methods)) for method in methods]
     if score is not None and comparison is not None:
@@ -299,12 +301,16 @@ def _score_words(score: Change) -> str:
     return f" The error of the predictions (CRPS) does not change measurably ({score.value:+.1%} ± {size})."
 
 
+def _are_unlike(method: Method, faded: int) -> bool:
+    return are_far_too_many(faded, method.overall.n, method.observed.expected_faded)
+
+
 def _likeness(method: Method, faded: int) -> Answer:
     n, expected = method.overall.n, method.observed.expected_faded
     rows = f"{faded:,} of {n:,} rows ({_percent(faded / n)})"
     usual = f"of rows like it {_percent(expected)} would be at most"
     question = "Are these rows like the calibration set?"
-    if are_far_too_many(faded, n, expected):
+    if _are_unlike(method, faded):
         text = (
             f"No: {rows} lie far from its points or beyond the range of its columns; {usual}. They keep the model's "
             "own distribution in part or whole, and nothing was learnt about them: calibrate with rows of their kind."

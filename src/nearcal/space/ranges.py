@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import float_array, number, savable
+from nearcal._saved import float_array, number, require, savable
 
 _TAIL = 0.1  # share of the points at either end of a column whose spread is the unit of what lies beyond
+_SPAN = 0.5  # of such units, over which all trust is lost
 
 
 def upper_limit(values: FloatArray, false_alarm: float) -> float:
@@ -53,6 +54,15 @@ class Ranges:
     tail_above: FloatArray
     limit: float
 
+    def __post_init__(self) -> None:
+        lengths = {len(ends) for ends in (self.low, self.high, self.tail_below, self.tail_above)}
+        require(len(lengths) == 1, f"ends must be as many as tails, one a column, got {sorted(lengths)}")
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.low)
+
     @classmethod
     def of(cls, space: FloatArray, false_alarm: float) -> "Ranges":
         """Learn from calibration positions of shape (n, d)."""
@@ -67,10 +77,10 @@ class Ranges:
         return np.maximum(above, below).max(axis=1, initial=0.0)
 
     def trust(self, space: FloatArray) -> FloatArray:
-        """Return 1 for rows within the limit, falling to 0 over one more unit of the excess, shape (m,)."""
+        """Return 1 for rows within the limit, falling to 0 over half a unit of the excess, shape (m,)."""
         if np.isinf(self.limit):  # so few points that none of them tells what to expect
             return np.ones(len(space))
-        return np.clip(1 + self.limit - self.excess(space), 0.0, 1.0)
+        return np.clip(1 - (self.excess(space) - self.limit) / _SPAN, 0.0, 1.0)
 
     def outside(self, space: FloatArray) -> NDArray[np.bool_]:
         """Tell in which columns each row lies beyond the range, shape (m, d)."""
