@@ -394,3 +394,37 @@ def test_a_law_that_the_rest_does_not_tell(recalibrator):
     with pytest.raises(nc.InvalidInputError, match="at least two different"):
         rc.forget([2])
     assert all(value is before[key] for key, value in vars(rc).items())
+
+
+WEIGHTED = {
+    "k": nc.LocalRecalibrator(k=25),
+    "radius": nc.LocalRecalibrator(radius=nc.Radius(1.0, 20)),
+    "learnt": nc.LocalRecalibrator(
+        k=25, scaling="standard", quantile_rule="predictive", corrections=(nc.LocalLinear(), nc.Polish(), nc.Fade())
+    ),
+    "neighbours alone": nc.KNNRegressor(k=25),
+    "global": nc.GlobalRecalibrator(),
+    "isotonic": nc.IsotonicRecalibrator(),
+    "conformal": nc.ConformalRecalibrator(),
+}
+
+
+@pytest.mark.parametrize("first", ["none", "one for all", "each its own"])
+@pytest.mark.parametrize("recalibrator", WEIGHTED.values(), ids=WEIGHTED)
+def test_points_that_are_added_have_weights_beside_the_others(recalibrator, first):
+    """Weights stay as they were given, also where all first points had the same; zeros are as if absent."""
+    later = np.where(np.arange(N - FIRST) % 7 == 0, 0.0, RNG.uniform(0.5, 3.0, N - FIRST))
+    before = {"none": None, "one for all": np.full(FIRST, 2.5), "each its own": RNG.uniform(1, 2, FIRST)}[first]
+    given = np.concatenate([np.ones(FIRST) if before is None else before, later])
+    space, parts = SPACES["normal"], (slice(0, FIRST), slice(FIRST, N))
+    (old, new), fresh = parts, copy.deepcopy(recalibrator).fit(DIST, Y, space, sample_weight=given)
+    updated = copy.deepcopy(recalibrator).fit(DIST[old], Y[old], space[old], sample_weight=before)
+    updated.update(DIST[new], Y[new], space[new], sample_weight=later).relearn()
+    assert_same(updated, fresh)
+    left = given[given > 0][50:]
+    assert_same(
+        updated.forget(np.arange(50)).relearn(),
+        copy.deepcopy(recalibrator).fit(
+            DIST[given > 0][50:], Y[given > 0][50:], space[given > 0][50:], sample_weight=left
+        ),
+    )
