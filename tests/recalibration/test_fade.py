@@ -210,6 +210,24 @@ def test_one_law_for_all_rows_fades_as_well(rule):
     np.testing.assert_array_equal(faded.faded(np.full(M, 0.5)).trust, np.minimum(BELOW, 0.5))
 
 
+def test_points_count_by_their_weight_where_rows_fade():
+    """Whole weights are repeated rows: of all scores that rows fade to, and of one law that fades."""
+    counts = 1 + np.arange(N) % 3
+    again = np.repeat(np.arange(N), counts)
+    rc = nc.GlobalRecalibrator()
+    weighted = rc.fit(DIST, Y, None, sample_weight=counts).recalibrate(NEW, None).faded(BELOW)
+    # at trust 1 and 0 they are equal; between, a sample of fewer points is blended at fewer places
+    repeated = rc.fit(DIST[again], Y[again], None).recalibrate(NEW, None).faded(BELOW)
+    ends = (BELOW == 0) | (BELOW == 1)
+    np.testing.assert_allclose(weighted.ppf([0.2, 0.5])[ends], repeated.ppf([0.2, 0.5])[ends], rtol=1e-12)
+    np.testing.assert_allclose(weighted.ppf([0.2, 0.5]), repeated.ppf([0.2, 0.5]), atol=0.1 * NEW.std().max())
+    heavy = np.where(np.median(Y) < Y, 1e3, 1.0)  # nearly all of the weight lies on the upper half
+    local = nc.LocalRecalibrator(k=15, corrections=(nc.Fade(to="global"),)).fit(DIST, Y, SPACE, sample_weight=heavy)
+    far, upper = local.recalibrate(NEW, SPACE_NEW + 50), DIST.z(Y)[heavy > 1].min()
+    assert (far.trust == 0).all()
+    assert (NEW.z(far.ppf(0.1)) >= upper - 1e-9).all()
+
+
 def test_what_needs_no_trust_or_has_a_curve_a_row():
     untouched = nc.IdentityRecalibrator().fit(DIST, Y, None).recalibrate(NEW, None)
     np.testing.assert_array_equal(untouched.faded(BELOW).mean(), NEW.mean())

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from nearcal.models.adapters import TorchModel
+from nearcal_studies import drift
 from nearcal_studies.__main__ import STUDIES
 from nearcal_studies.blocked import Blocked
 from nearcal_studies.diamonds import Diamonds

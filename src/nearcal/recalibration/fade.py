@@ -21,6 +21,7 @@ from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import NO_NEIGHBORHOOD, KNearest, Neighborhood, Neighborhoods, Rows
 from nearcal.recalibration.reliability import OwnIsolation, check_false_alarm
 from nearcal.recalibration.steps import EqualSteps, Steps
+from nearcal.recalibration.weighted_steps import steps_of
 from nearcal.space import Ranges, View, upper_limit
 
 if TYPE_CHECKING:
@@ -206,16 +207,16 @@ def fade_steps(steps: Steps, trust: FloatArray, towards: CalibrationScores | Non
 
 
 def fade_equal_steps(law: EqualSteps, trust: FloatArray) -> Steps:
-    """Return the same of scores that all rows share, equally weighted."""
-    rows, n = len(trust), law.size
+    """Return the same of scores that all rows share, with the weights of their points."""
+    rows, n, weights, size = len(trust), law.size, law.calibration.weights, law.calibration.effective_size
     near = Neighborhoods(
         np.arange(rows + 1, dtype=np.int64) * n,
         np.tile(np.arange(n, dtype=np.int32), rows),
         np.full(rows * n, np.nan),
-        np.full(rows * n, 1 / n),
+        np.full(rows * n, 1 / n) if weights is None else np.tile(weights.relative / n, rows),
         np.full(rows, np.inf),
-        np.full(rows, float(n)),
-        np.full(rows, 1 / n),
+        np.full(rows, size),
+        np.full(rows, 1 / size),
         np.arange(rows),
     )
     return fade_steps(Steps(near, law.calibration, conservative=law.conservative), trust, None)
@@ -251,8 +252,7 @@ def _move(scores: FloatArray, weights: FloatArray, trust: FloatArray, towards: C
     if towards is None:
         place = np.where(below < above, ndtri(below), -ndtri(above))
     else:
-        n = len(towards)
-        place = towards.sorted_z[np.clip(np.ceil(n * below).astype(np.intp) - 1, 0, n - 1)]
+        place = steps_of(towards).score_quantiles(below)
     t, moved = trust[:, np.newaxis], np.empty_like(scores)
     own = np.take_along_axis(scores, order, axis=1)
     np.put_along_axis(moved, order, np.where(counts, t * own + (1 - t) * place, own), axis=1)

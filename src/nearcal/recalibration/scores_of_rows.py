@@ -30,6 +30,7 @@ from nearcal.recalibration.neighborhoods import Neighborhood, Neighborhoods, Row
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QuantileRule, ScoreLaw
 from nearcal.recalibration.steps import EqualSteps, Steps
+from nearcal.recalibration.weighted_steps import steps_of
 from nearcal.recalibration.workers import Workers
 from nearcal.space import MOST_PAIRS, NeighborIndex
 
@@ -320,7 +321,7 @@ class LocalScores(ScoresOfRows):
         """The curve of all calibration scores, where rows fade to it."""
         if self.fade is None or self.fade.to != "global":
             return None
-        return EqualSteps(self.calibration).curve(predictive=self.quantile_rule == "predictive")
+        return steps_of(self.calibration).curve(predictive=self.quantile_rule == "predictive")
 
     @cached_property
     def order(self) -> IntArray | None:

@@ -226,11 +226,15 @@ class EqualSteps:
 
     def quantiles(self, base: Distribution, p: FloatArray) -> FloatArray:
         """Return the least values whose cumulated weight reaches p."""
+        return base._from_z(self.score_quantiles(p))
+
+    def score_quantiles(self, p: FloatArray) -> FloatArray:
+        """Return the least scores whose cumulated weight reaches p."""
         levels = p
         if self.conservative:
             levels = np.where(p < 0.5, p - (1 - p) / self.size, p * (1 + 1 / self.size))
         ranks = np.where(levels >= 1, self.size - 1, np.ceil(self.size * (levels - LEVEL_TOLERANCE)) - 1)
-        return base._from_z(self.calibration.sorted_z[np.clip(ranks, 0, self.size - 1).astype(np.intp)])
+        return self.calibration.sorted_z[np.clip(ranks, 0, self.size - 1).astype(np.intp)]
 
     def values(self, base: Distribution, z: FloatArray) -> FloatArray:
         """Return the quantiles at levels Φ(z)."""

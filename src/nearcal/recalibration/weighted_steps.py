@@ -56,12 +56,12 @@ class WeightedSteps(EqualSteps):
             weights = np.diff(below, prepend=0.0)
         return self.calibration.sorted_z[np.newaxis], weights[np.newaxis]
 
-    def quantiles(self, base: Distribution, p: FloatArray) -> FloatArray:
-        """Return the least values whose cumulated weight reaches p."""
+    def score_quantiles(self, p: FloatArray) -> FloatArray:
+        """Return the least scores whose cumulated weight reaches p."""
         levels = np.where(p < 0.5, p - (1 - p) * self.own, p * (1 + self.own)) if self.conservative else p
         ranks = np.searchsorted(self.below[1:], levels - LEVEL_TOLERANCE)
         ranks = np.where(levels >= 1, self.size - 1, np.minimum(ranks, self.size - 1))
-        return base._from_z(self.calibration.sorted_z[ranks])
+        return self.calibration.sorted_z[ranks]
 
     def finite_scores(self, base: Distribution, y: FloatArray) -> FloatArray:
         """Return scores that count y at least half an effective draw from the ends."""
