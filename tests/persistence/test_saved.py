@@ -57,7 +57,7 @@ def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
         BlockedBrute CalibratedModel CalibrationScores Candidate ColumnsModel ConformalRecalibrator Curve
-        EqualSteps FaissIndex Fade Fingerprint GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator
+        EqualSteps Fade FaissIndex Fingerprint GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator
         KDTreeIndex KNNRegressor KNearest KeptArray KeptColumn KeptFrame KeptParts LeafBoxes LearntFade
         LearntLinear LearntPolish LearntShrinkage LocalLinear LocalRecalibrator Look OwnIsolation PointHead
         Polish QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration Scaling Shrinkage SortedLine
