@@ -228,12 +228,12 @@ class _Fixed(TwoLayers):
 def test_what_tuning_chooses_is_read_by_the_predictive_rule_and_polished(data):
     tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30})
     assert tuned.tuning.chosen.kind == "local"
-    assert tuned.recalibrator.corrections[-1] == nc.Polish()
+    assert tuned.recalibrator.corrections[-2:] == (nc.Polish(), nc.Fade())
     assert tuned.recalibrator.quantile_rule == "predictive"
 
 
 def test_the_rule_can_be_given(data):
-    tuning = {"k": 30, "quantile_rule": "step", "linear": False, "shrinkage": False}
+    tuning = {"k": 30, "quantile_rule": "step", "linear": False, "shrinkage": False, "fade": False}
     tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning=tuning)
     assert tuned.tuning.chosen.kind == "local"
     assert (tuned.recalibrator.quantile_rule, tuned.recalibrator.corrections) == ("step", ())
