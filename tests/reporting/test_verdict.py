@@ -254,3 +254,19 @@ def test_mended_is_not_said_of_a_region_that_looks_off(coverage, is_sure):
     (answer,) = [answer for answer in verdict.answers if answer.question == "Mended?"]
     assert answer.mood == verdict.mood == ("good" if is_sure else "fair")
     assert (f"where x > 1, 90% intervals still cover {100 * coverage:.0f}%" in answer.text) != is_sure
+
+
+def test_rows_in_time_are_worth_fewer():
+    rng = np.random.default_rng(5)
+    n = 1500
+    z = np.cumsum(rng.normal(size=n)) / 20
+    z = (z - z.mean()) / z.std()  # right on average, and slow: a few swings in all
+    dist = nc.Normal(np.zeros(n), 1.2)
+    naive, allowed = nc.report(dist, z), nc.report(dist, z, time=True)
+    assert "Worth as many independent rows" in allowed.html
+    assert "Worth as many independent rows" not in naive.html
+    rows = {name: {row["metric"]: row for row in page.evaluation} for name, page in (("n", naive), ("a", allowed))}
+    assert rows["a"]["crps"]["value"] == rows["n"]["crps"]["value"]
+    assert rows["a"]["crps"]["se"] > 2 * rows["n"]["crps"]["se"]
+    assert naive.verdict.headline == "Not calibrated"
+    assert allowed.verdict.headline != "Not calibrated"
