@@ -1,7 +1,7 @@
 """Where calibration points are: the scaling of a space, and the search for neighbours in it."""
 
 from nearcal.space.calibration_space import CalibrationSpace, SpeakersIndex, View
-from nearcal.space.folds import Folds, as_folds, in_order
+from nearcal.space.folds import Folds, as_folds, in_order, share_of
 from nearcal.space.row_relations import as_units
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
@@ -41,4 +41,5 @@ __all__ = [
     "in_order",
     "is_constant",
     "principal_axes",
+    "share_of",
 ]

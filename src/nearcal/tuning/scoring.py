@@ -17,7 +17,7 @@ from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
 from nearcal.recalibration.progress import Report
 from nearcal.recalibration.steps import Steps
 from nearcal.scores.arrays import sorted_sample_crps
-from nearcal.space import CalibrationSpace, Folds, Scaling
+from nearcal.space import CalibrationSpace, Folds, Scaling, share_of
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import mean_and_error, standing
 
@@ -123,7 +123,7 @@ class Scorer:
         local: Mapping[tuple[str, Scaling], FloatArray],
     ) -> None:
         """Write the scores of some rows: global ones, and for each space those of every k and smoothing."""
-        sizes = np.array(k, dtype=np.int64)
+        n = len(self.y)
         kinds = np.array([smoothing_code(smoothing) for smoothing in smoothings], dtype=np.int64)
 
         def task(chunk: slice) -> None:
@@ -131,9 +131,11 @@ class Scorer:
                 values = self.values_of(rows)
                 if not self._has_standard:
                     everyone[rows] = self._global(values, rows, speakers)
-                most = k[0] if speakers is None else min(k[0], len(speakers))
+                own = k if speakers is None else [share_of(size, len(speakers), n) for size in k]
+                sizes = np.array(own, dtype=np.int64)
                 for place, of_space in local.items():
-                    crps = _score_prefixes(values, *self._others(self.places[place], rows, most), sizes, kinds)
+                    others = self._others(self.places[place], rows, k[0], own[0])
+                    crps = _score_prefixes(values, *others, sizes, kinds)
                     of_space[:, :, rows] = np.moveaxis(crps, 0, -1)
 
         pairs = 1 if self._has_standard else min(len(self.y), _MOST_GLOBAL)
@@ -167,18 +169,23 @@ class Scorer:
         """Return the mean of the scores of all rows that have one."""
         return float(scores[self.rows].mean())
 
-    def _others(self, space: CalibrationSpace, rows: IntArray, k: int) -> tuple[NDArray[np.int32], FloatArray]:
-        """Return the k nearest other points of some rows, ordered by score, and their distances."""
+    def _others(
+        self, space: CalibrationSpace, rows: IntArray, k: int, width: int
+    ) -> tuple[NDArray[np.int32], FloatArray]:
+        """Return the k nearest other points of some rows, ordered by score, and their distances.
+
+        In a fold there are fewer than k, ``width``, as fewer may speak.
+        """
         from nearcal.kernels import leave_one_out
 
-        indices, distances = np.empty((len(rows), k), np.int32), np.empty((len(rows), k))
+        indices, distances = np.empty((len(rows), width), np.int32), np.empty((len(rows), width))
         for view in space.views:
             mine = np.flatnonzero(np.isin(rows, view.rows)) if len(space.views) > 1 else np.arange(len(rows))
             if len(mine) == 0:
                 continue
             own = rows[mine]
             others = find_others(KNearest(k, 0.0, "uniform"), view.index, view.points[own], own)
-            near, far = np.empty((len(own), k), np.int32), np.empty((len(own), k))
+            near, far = np.empty((len(own), width), np.int32), np.empty((len(own), width))
             leave_one_out.order_by_rank(
                 others.indices.reshape(len(own), -1),
                 others.distances.reshape(len(own), -1),
