@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import nearcal as nc
 from nearcal.recalibration.calibration_scores import CalibrationScores
-from nearcal.space import CalibrationSpace, Folds, Scaling
+from nearcal.space import CalibrationSpace, Folds, Scaling, share_of
 from nearcal.space.folds import Fold
 from nearcal.tuning.row_order import is_dependent, serial_correlation
 from nearcal.tuning.scoring import Scorer
@@ -191,7 +191,7 @@ class Case:
         n, m = (len(y) for y in self.y)
         dist, y = nc.distributions.concatenate(self.dist), np.concatenate(self.y)
         folds = Folds((Fold(np.arange(n, n + m), np.arange(n)),), np.zeros(n + m, dtype=np.intp), "in hindsight")
-        sizes = [size for size in K if size < n]
+        sizes = [size * (n + m) // n for size in K if size < n]  # of which the share of those who speak is k
         z = dist.z(y)
         places = {
             (name, Scaling(scaling)): CalibrationSpace(
@@ -203,7 +203,7 @@ class Case:
         scorer = Scorer(dist, y, CalibrationScores(z), places, ONE_THREAD, folds=folds)
         everyone, plain = scorer.score_plain(sizes, SMOOTHINGS)
         local = {**plain, **scorer.score_linear(plain, sizes)}
-        means = {one: scorer.mean(scores) for one, scores in local.items()}
+        means = {replace(one, k=share_of(one.k, n, n + m)): scorer.mean(scores) for one, scores in local.items()}
         for one in sorted(means, key=lambda one: means[one])[:2]:
             shrunk = replace(one, shrinkage=True)
             means[shrunk] = self.score(shrunk)

@@ -408,3 +408,50 @@ def test_weights_reach_the_choice_and_a_recalibrator_given():
 def test_weights_are_no_option_of_tuning():
     with pytest.raises(nc.InvalidParameterError, match="tuning must be a mapping of options"):
         nc.calibrate(lambda X: X[:, 0], np.zeros((9, 1)), np.zeros(9), tuning={"sample_weight": np.ones(9)})
+
+
+# ---- groups and time ------------------------------------------------------------------------------------------------
+
+RELATIONS = {
+    "groups": {"groups": np.arange(1200) % 30},
+    "time": {"time": np.arange(1200)[::-1], "gap": 10},
+    "both": {"groups": np.arange(1200) % 30, "time": True},
+}
+
+
+@pytest.mark.parametrize("case", RELATIONS)
+def test_the_choice_is_that_of_tune(data, case):
+    X, y = data
+    options = {"k": (20, 100), "scaling": "standard", "linear": False, "shrinkage": False}
+    calibrated = nc.calibrate(TwoLayers(), X, y, layer="hidden", tuning=options, **RELATIONS[case])
+    adapter = TwoLayers().prepared(X, y)
+    expected = nc.tune(adapter.distribution(X), y, {"hidden": np.tanh(X[:, [1]])}, **options, **RELATIONS[case])
+    assert calibrated.reason == expected.reason
+    np.testing.assert_array_equal(calibrated.tuning.table["crps"], expected.table["crps"])
+
+
+@pytest.mark.parametrize("case", RELATIONS)
+def test_a_given_recalibrator_learns_by_them(data, case):
+    X, y = data
+    given = nc.LocalRecalibrator(50, quantile_rule="predictive", corrections=(nc.Shrinkage(), nc.Polish()))
+    calibrated = nc.calibrate(TwoLayers(), X, y, layer="input", recalibrator=given, **RELATIONS[case])
+    adapter = TwoLayers().prepared(X, y)
+    expected = given.fit(adapter.distribution(X), y, X, **RELATIONS[case])
+    new = np.random.default_rng(3).uniform(-1, 1, size=(20, 6))
+    by_hand = expected.recalibrate(adapter.distribution(new), new).ppf([0.1, 0.9])
+    np.testing.assert_array_equal(calibrated.predict(new).ppf([0.1, 0.9]), by_hand)
+
+
+def test_recalibrators_of_all_rows_have_no_use_for_them(data):
+    plain, related = (
+        nc.calibrate(TwoLayers(), *data, recalibrator=nc.IsotonicRecalibrator(), **relations)
+        for relations in ({}, RELATIONS["groups"])
+    )
+    np.testing.assert_array_equal(plain.predict(data[0][:5]).ppf(0.9), related.predict(data[0][:5]).ppf(0.9))
+    with pytest.raises(nc.InvalidInputError, match=r"groups must have shape \(1200,\)"):
+        nc.calibrate(TwoLayers(), *data, recalibrator=nc.IsotonicRecalibrator(), groups=[1, 2])
+
+
+def test_they_are_no_options_of_the_choice(data):
+    with pytest.raises(nc.InvalidParameterError, match="tuning must be a mapping of options"):
+        nc.calibrate(TwoLayers(), *data, tuning={"groups": np.arange(1200)})

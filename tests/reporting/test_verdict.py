@@ -295,3 +295,19 @@ def test_rows_unlike_the_calibration_set_are_told(far):
     assert ("many rows are unlike the calibration set" in found.verdict.headline) == (far == 2000)
     assert answer.text in found.text
     assert "Are these rows" not in str(nc.report(dist, y, features=features).verdict)
+
+
+def test_rows_in_time_are_worth_fewer():
+    rng = np.random.default_rng(5)
+    n = 1500
+    z = np.cumsum(rng.normal(size=n)) / 20
+    z = (z - z.mean()) / z.std()  # right on average, and slow: a few swings in all
+    dist = nc.Normal(np.zeros(n), 1.2)
+    naive, allowed = nc.report(dist, z), nc.report(dist, z, time=True)
+    assert "Worth as many independent rows" in allowed.html
+    assert "Worth as many independent rows" not in naive.html
+    rows = {name: {row["metric"]: row for row in page.evaluation} for name, page in (("n", naive), ("a", allowed))}
+    assert rows["a"]["crps"]["value"] == rows["n"]["crps"]["value"]
+    assert rows["a"]["crps"]["se"] > 2 * rows["n"]["crps"]["se"]
+    assert naive.verdict.headline == "Not calibrated"
+    assert allowed.verdict.headline != "Not calibrated"

@@ -162,7 +162,7 @@ ERRORS = {
     "no smoothing": ({"smoothing": []}, "smoothing must hold at least one option, got none"),
     "k of nobody": (
         {"k": [5, 5000]},
-        "k must be at most the number of calibration points that may speak for another, 4, got 5 at least",
+        "k must be below the number of calibration points, 5, to leave one out, got 5 at least",
     ),
     "smoothing": ({"smoothing": "box"}, "smoothing must be one of 'epanechnikov', .*, got 'box'"),
     "scaling": ({"scaling": ("none", "minmax")}, "scaling must be one of 'none', .*, got 'minmax'"),
@@ -303,8 +303,8 @@ def test_what_auto_means():
         fade=nc.Fade(),
         quantile_rule="predictive",
     )
-    assert Menu.of(50, **AUTO).k == [50, 20, 10]
-    assert Menu.of(9, **AUTO).k == []
+    assert Menu.of(51, **AUTO).k == [50, 20, 10]
+    assert Menu.of(10, **AUTO).k == []
     for rule, is_polished in {"step": False, "interpolated": True, "predictive": True, "conservative": False}.items():
         assert Menu.of(50, **AUTO | {"quantile_rule": rule}).polish is is_polished
 

@@ -57,8 +57,8 @@ class LearntCorrection:
         """Return a curve of scores as it should have been."""
         return curve
 
-    def seen_in(self, view: View) -> Self:
-        """Return the same for another view of the calibration points."""
+    def seen_in(self, view: View, neighbors: int) -> "LearntCorrection":
+        """Return the same for another view of the calibration points, in which rows have so many neighbours."""
         return self
 
     def extended(self, points: FloatArray) -> Self:
@@ -169,9 +169,10 @@ class LearntLinear(LearntCorrection):
         axes = axes / max(np.abs(moved).max(), 1e-300)
         return cls(center, axes, _place(view.points, center, axes))
 
-    def seen_in(self, view: View) -> Self:
-        """Return the same number of slopes for other positions of the calibration points."""
-        return type(self).of(view, self.axes.shape[1])
+    def seen_in(self, view: View, neighbors: int) -> LearntCorrection:
+        """Return as many slopes for other positions of the calibration points, or as many as the neighbours afford."""
+        dimensions = min(self.axes.shape[1], neighbors // _NEIGHBORS_PER_SLOPE - 1)
+        return type(self).of(view, dimensions) if dimensions >= 1 else LearntCorrection()
 
     def move(self, near: Neighborhoods, scores: FloatArray, points: FloatArray) -> FloatArray:
         """Regress and move, neighbourhood by neighbourhood."""

@@ -75,7 +75,8 @@ class LeaveOneOut:
     ) -> None:
         order = view.index.order(view.queries[places])
         order = places if order is None else places[order]
-        corrections = tuple(correction.seen_in(view) for correction in self.corrections)
+        neighbors = self._neighbors(view.index)
+        corrections = tuple(correction.seen_in(view, neighbors) for correction in self.corrections)
 
         most = self.workers.pairs_per_chunk()
 
@@ -97,6 +98,12 @@ class LeaveOneOut:
         pairs = self.neighborhood.pairs_per_row(view.index, view.queries[places])
         self.workers.run(task, self.workers.chunks(len(order), pairs + 1))
 
+    def _neighbors(self, index: NeighborIndex) -> int:
+        """Return the number of neighbours that every row has, or should have."""
+        if isinstance(index, SpeakersIndex) and isinstance(self.neighborhood, KNearest):
+            return index.share_of(self.neighborhood.k)
+        return self.neighborhood.least
+
     def _find(self, index: NeighborIndex, points: FloatArray, own: IntArray, most: int) -> Neighborhoods:
         """Return the neighbourhoods of the first of the points, as many as have at most ``most`` neighbours."""
         others = find_others(self.neighborhood, index, points, own, most)
@@ -116,13 +123,13 @@ def find_others(
 
     Of the k + 1 nearest k remain; where equals crowded the point out, the last of them goes instead. Within a radius,
     where nobody knows how many there will be, and where points have weights, they are those of the first points with at
-    most ``most`` together. An index of speakers alone holds none of the points; there they have the k nearest, or all
-    if they are fewer.
+    most ``most`` together. An index of speakers alone holds none of the points; there they have the nearest, as large a
+    share of the speakers as k is of all points.
     """
     if isinstance(neighborhood, KNearest) and neighborhood.weights is not None:
         return neighborhood.search_others(index, points, own, most)
     if isinstance(index, SpeakersIndex) and isinstance(neighborhood, KNearest):
-        return index.nearest(points, neighborhood.k, neighborhood.eps)
+        return index.nearest(points, index.share_of(neighborhood.k), neighborhood.eps)
     all_near = neighborhood.search(index, points, most)
     counts = np.diff(all_near.indptr)
     rows = len(counts)

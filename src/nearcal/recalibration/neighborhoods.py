@@ -28,7 +28,7 @@ from nearcal._errors import ThinNeighborhoodError
 from nearcal._sample_weights import ENOUGH, PointWeights
 from nearcal._saved import count, instance, number, one_of, optional, savable
 from nearcal.recalibration.calibration_scores import CalibrationScores
-from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, count_within, nearest_of_weight
+from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, SpeakersIndex, count_within, nearest_of_weight
 
 Smoothing = Literal["epanechnikov", "uniform", "triangular", "biweight", "gaussian"]
 SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)
@@ -249,8 +249,10 @@ class KNearest:
     def search_others(self, index: NeighborIndex, points: FloatArray, own: IntArray, most: int) -> Neighbors:
         """Return the nearest of weight k of the first calibration points ``own``, without the points themselves."""
         assert self.weights is not None
+        relative = self.weights.relative
+        k = index.share_of_weight(self.k, relative) if isinstance(index, SpeakersIndex) else self.k
         return nearest_of_weight(
-            index, points, self.k, self.eps, self.weights.relative,
+            index, points, k, self.eps, relative,
             lambda rows, indices: indices == own[rows, np.newaxis], most,
         )  # fmt: skip
 

@@ -324,6 +324,8 @@ def _parts(
     }
     if methods[-1].observed.n_cal is not None:
         settings["Calibration rows"] = f"{methods[-1].observed.n_cal:,}"
+    if methods[-1].observed.worth < 1:
+        settings["Worth as many independent rows"] = f"{methods[-1].observed.worth * n:,.0f}"
     return {
         "heading": _sections.heading(title, [method.name for method in methods], n, coverage),
         "verdict": _sections.verdict_section(verdict),

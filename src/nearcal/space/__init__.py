@@ -1,7 +1,7 @@
 """Where calibration points are: the scaling of a space, and the search for neighbours in it."""
 
 from nearcal.space.calibration_space import CalibrationSpace, SpeakersIndex, View
-from nearcal.space.folds import Folds, as_folds, in_order
+from nearcal.space.folds import Folds, as_folds, in_order, share_of
 from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
 from nearcal.space.ranges import Ranges, upper_limit
 from nearcal.space.row_relations import as_units, kept_relations
@@ -54,6 +54,7 @@ __all__ = [
     "nearest_of_weight",
     "principal_axes",
     "settle",
+    "share_of",
     "shift_weights",
     "upper_limit",
 ]

@@ -10,7 +10,7 @@ from scipy.fft import dct
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._sample_weights import PointWeights
-from nearcal.space.folds import Folds
+from nearcal.space.folds import Folds, share_of
 from nearcal.space.scaling import Scaling, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
     MOST_PAIRS,
@@ -56,11 +56,19 @@ class View:
 
 
 class SpeakersIndex:
-    """Some calibration points, to be searched for others than themselves: found under their numbers among all."""
+    """Some of n calibration points, to be searched for others than themselves: found under their numbers among all."""
 
-    def __init__(self, index: NeighborIndex, speakers: IntArray) -> None:
+    def __init__(self, index: NeighborIndex, speakers: IntArray, n: int) -> None:
         self.metric, self.shape = index.metric, index.shape
-        self._index, self._speakers = index, speakers.astype(np.int32)
+        self._index, self._speakers, self._n = index, speakers.astype(np.int32), n
+
+    def share_of(self, k: int) -> int:
+        """Return how many of these points are as large a share of them as k is of all."""
+        return share_of(k, self.shape[0], self._n)
+
+    def share_of_weight(self, k: float, weights: FloatArray) -> float:
+        """Return the same as a weight, given those of all points, of mean 1."""
+        return k * float(weights[self._speakers].sum()) / self._n
 
     @property
     def points(self) -> FloatArray:
@@ -72,8 +80,8 @@ class SpeakersIndex:
         return self._index.order(points)
 
     def nearest(self, points: FloatArray, k: int, eps: float) -> Neighbors:
-        """Return the k nearest, or all if they are fewer."""
-        return self._renumbered(self._index.nearest(points, min(k, self.shape[0]), eps))
+        """Return the k nearest, under their numbers among all."""
+        return self._renumbered(self._index.nearest(points, k, eps))
 
     def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
         """Return all within a radius, of the first queries."""
@@ -166,7 +174,8 @@ class CalibrationSpace:
     def _build(self, points: FloatArray, speakers: IntArray | None = None) -> NeighborIndex:
         check_points(points, self.metric, "space_cal")
         if speakers is not None:
-            return SpeakersIndex(build_index(points[speakers], self.metric, self.search, self.k, self.eps), speakers)
+            own = build_index(points[speakers], self.metric, self.search, self.k, self.eps)
+            return SpeakersIndex(own, speakers, len(points))
         return build_index(points, self.metric, self.search, self.k, self.eps)
 
     def for_neighbors(self, k: int) -> "CalibrationSpace":

@@ -55,10 +55,14 @@ class Folds:
         """All rows that are looked up, in increasing order."""
         return np.sort(np.concatenate([fold.rows for fold in self.folds]))
 
-    @property
-    def most_speakers(self) -> int:
-        """The number of speakers of the fold that has most."""
-        return max(len(fold.speakers) for fold in self.folds)
+
+def share_of(k: int, speakers: int, n: int) -> int:
+    """Return how many of some speakers are as large a share of them as k is of all n points: one at least.
+
+    So neighbourhoods are about as wide as a new row's, who has all points around it. With k of fewer points they would
+    be wider, and small k would be chosen.
+    """
+    return -(-k * speakers // n)
 
 
 def as_folds(groups: Any, time: Any, gap: Any, n: int) -> Folds | None:

@@ -55,8 +55,8 @@ class Menu:
     quantile_rule: QuantileRule
 
     @classmethod
-    def of(cls, most: int, **options: Any) -> "Menu":
-        """Validate options, each "auto", one value or several, where at most so many points speak for a row."""
+    def of(cls, n: int, **options: Any) -> "Menu":
+        """Validate options, each "auto", one value or several, for n calibration points."""
         usual: dict[str, Any] = {
             "k": (10, 20, 50, 100, 200, 500, 1000),
             "smoothing": ("biweight", "epanechnikov"),
@@ -79,12 +79,11 @@ class Menu:
             if number is not None:
                 check_count(number, "components")
         sizes = sorted({check_count(size, "k") for size in lists["k"]}, reverse=True)
-        if not _is_auto(options["k"]) and sizes[-1] > most:
+        if not _is_auto(options["k"]) and sizes[-1] >= n:
             raise InvalidParameterError(
-                f"k must be at most the number of calibration points that may speak for another, {most}, got "
-                f"{sizes[-1]} at least"
+                f"k must be below the number of calibration points, {n}, to leave one out, got {sizes[-1]} at least"
             )
-        lists["k"] = [size for size in sizes if size <= most]
+        lists["k"] = [size for size in sizes if size < n]
         rule: Any = "predictive" if _is_auto(options["quantile_rule"]) else options["quantile_rule"]
         check_choice(rule, QUANTILE_RULES, "quantile_rule")
         polish = rule in CONTINUOUS_RULES if _is_auto(options["polish"]) else options["polish"]
@@ -223,9 +222,9 @@ def tune(
     In order of time, rows are cut into ten stretches, and each row is recalibrated by those before its stretch, less
     the gap; the first stretches, with less than two fifths of all rows before them, are not scored. With both, there
     are five folds of groups, and earlier rows of the other four speak. Scaling and relevance are learnt from those who
-    may speak. A row has k neighbours among them, as a new row will among all, and all where they are fewer; candidates
-    of more neighbours than may ever speak are left out. As fewer speak than for a new row, the k chosen is rather too
-    small than too large. Standard errors are those of sums over groups, or over thirty stretches of time, and the
+    may speak. Of s rows that may, out of n, k s / n are a row's neighbours, rounded up, so that neighbourhoods are
+    about as wide as those of new rows will be among all; they are smaller, and the k chosen is rather too large than
+    too small. Standard errors are those of sums over groups, or over thirty stretches of time, and the
     Kolmogorov-Smirnov test counts as many rows as these leave independent.
 
     Without ``groups`` and ``time``, rows that follow each other are tested for being alike: Spearman's correlation of
@@ -262,9 +261,8 @@ def tune(
     check_choice(rule, RULES, "rule")
     workers = Workers.of(workers)
     folds = folds_of(z, *kept_relations(groups, time, kept, n), gap)
-    most = len(y) - 1 if folds is None else folds.most_speakers
     menu = Menu.of(
-        most, k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
+        len(y), k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
         polish=polish, fade=fade, quantile_rule=quantile_rule,
     )  # fmt: skip
     calibration = CalibrationScores(z, weights, common_weight(sample_weight))

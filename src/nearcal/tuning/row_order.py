@@ -31,7 +31,8 @@ def folds_of(z: FloatArray, groups: Any, time: Any, gap: Any) -> Folds | None:
         f"{correlation:.2f}, and independent rows have {_threshold(len(z)):.2f} at most. So rows near in order were "
         "not let speak for each other. Say what it is: time=... if rows were observed one after another, so that only "
         "earlier rows speak (time=True for the order given), groups=... if several are of one person, device or place. "
-        "If they are merely sorted, and new rows will be like any of them, time=False says that order means nothing",
+        "If they are merely sorted, and new rows will be like any of them, time=False says that order means nothing. "
+        "On the command line: --time, --groups, --any-order",
         DependenceWarning,
     )
     return in_order(len(z))

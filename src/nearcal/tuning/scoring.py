@@ -17,7 +17,7 @@ from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
 from nearcal.recalibration.progress import Report
 from nearcal.recalibration.steps import Steps
 from nearcal.scores.arrays import sorted_sample_crps
-from nearcal.space import CalibrationSpace, Folds, Scaling
+from nearcal.space import CalibrationSpace, Folds, Scaling, share_of
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import mean_and_error, standing
 
@@ -148,9 +148,8 @@ class Scorer:
         speakers: IntArray | None,
     ) -> FloatArray:
         """Return the scores of some rows that have the same speakers, (rows, sizes, kinds of smoothing)."""
-        most = k[0] if speakers is None else min(k[0], len(speakers))
-        sizes = np.array(k, dtype=np.int64)
-        return score_prefixes(values, *self._others(space, rows, most), sizes, kinds)
+        own = k if speakers is None else [share_of(size, len(speakers), len(self.y)) for size in k]
+        return score_prefixes(values, *self._others(space, rows, k[0], own[0]), np.array(own, dtype=np.int64), kinds)
 
     @property
     def _has_standard(self) -> bool:
@@ -180,18 +179,23 @@ class Scorer:
         rows, weights = self.rows if rows is None else rows, self.calibration.weights
         return float(np.average(scores[rows], weights=None if weights is None else weights.relative[rows]))
 
-    def _others(self, space: CalibrationSpace, rows: IntArray, k: int) -> tuple[NDArray[np.int32], FloatArray]:
-        """Return the k nearest other points of some rows, ordered by score, and their distances."""
+    def _others(
+        self, space: CalibrationSpace, rows: IntArray, k: int, width: int
+    ) -> tuple[NDArray[np.int32], FloatArray]:
+        """Return the k nearest other points of some rows, ordered by score, and their distances.
+
+        In a fold there are fewer than k, ``width``, as fewer may speak.
+        """
         from nearcal.kernels import leave_one_out
 
-        indices, distances = np.empty((len(rows), k), np.int32), np.empty((len(rows), k))
+        indices, distances = np.empty((len(rows), width), np.int32), np.empty((len(rows), width))
         for view in space.views:
             mine = np.flatnonzero(np.isin(rows, view.rows)) if len(space.views) > 1 else np.arange(len(rows))
             if len(mine) == 0:
                 continue
             own = rows[mine]
             others = find_others(KNearest(k, 0.0, "uniform"), view.index, view.points[own], own)
-            near, far = np.empty((len(own), k), np.int32), np.empty((len(own), k))
+            near, far = np.empty((len(own), width), np.int32), np.empty((len(own), width))
             leave_one_out.order_by_rank(
                 others.indices.reshape(len(own), -1),
                 others.distances.reshape(len(own), -1),

@@ -37,7 +37,8 @@ class WeightedScorer(Scorer):
         speakers: IntArray | None,
     ) -> FloatArray:
         """Return the scores of some rows that have the same speakers, (rows, sizes, kinds of smoothing)."""
-        sizes = np.array(k, dtype=np.float64)
+        weight = 1.0 if speakers is None else self.weights.relative[speakers].sum() / len(self.y)
+        sizes = weight * np.array(k, dtype=np.float64)
         crps = np.empty((len(rows), len(sizes), len(kinds)))
         for part, near in self._parts(space, rows, k[0]):
             own = values if len(part) == len(rows) else self.values_of(rows[part])
