@@ -1,7 +1,7 @@
 """The normal scores of the calibration set, with what every statistic asks of their order."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,35 @@ from nearcal._sample_weights import PointWeights, weights_of
 from nearcal._saved import instance, number, optional, require, savable, saved_array, saved_value
 
 LARGEST_SCORE = 1e100  # squares of scores are summed
+
+
+class _Ordered(NamedTuple):
+    """Scores in increasing order, and the place of each there: what a sort finds, or follows from an earlier one."""
+
+    z: FloatArray
+    ranks: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, z: FloatArray) -> Self:
+        order = np.argsort(z, kind="stable")
+        ranks = np.empty(len(z), dtype=np.int32)
+        ranks[order] = np.arange(len(z), dtype=np.int32)
+        return cls(z[order], ranks)
+
+    def extended(self, more: FloatArray) -> Self:
+        """Put more scores where they belong: behind those that equal them."""
+        later = type(self).of(more)
+        places = np.searchsorted(self.z, later.z, side="right")
+        shifts = np.cumsum(np.bincount(places, minlength=len(self.z) + 1), dtype=np.int32)
+        own = (places + np.arange(len(more))).astype(np.int32)[later.ranks]
+        return type(self)(np.insert(self.z, places, later.z), np.concatenate([self.ranks + shifts[self.ranks], own]))
+
+    def restricted(self, rows: IntArray) -> Self:
+        """Leave out all but some scores."""
+        ranks = self.ranks[rows]
+        stays = np.zeros(len(self.z), dtype=np.bool_)
+        stays[ranks] = True
+        return type(self)(self.z[stays], (np.cumsum(stays, dtype=np.int32) - 1)[ranks])
 
 
 @savable
@@ -31,34 +60,33 @@ class CalibrationScores:
     def __init__(self, z: FloatArray, weights: PointWeights | None = None, common_weight: float = 1.0) -> None:
         self.z, self.weights, self.common_weight = z, weights, common_weight
         self._rows = GrowingRows(z)
-        self._earlier: IntArray | None = None  # the order of the first scores, where it is known
+        self._earlier: _Ordered | None = None  # the first of these scores in order, where that is known
+
+    @property
+    def sorted_z(self) -> FloatArray:
+        """The scores in increasing order."""
+        return self._ordered.z
+
+    @property
+    def ranks(self) -> NDArray[np.int32]:
+        """The place of each score among all; equal ones are placed by index."""
+        return self._ordered.ranks
 
     @cached_property
     def order(self) -> IntArray:
-        """The points in the order of their scores, equal ones by index."""
-        if self._earlier is None:
-            return np.argsort(self.z, kind="stable")
-        n = len(self._earlier)
-        later = n + np.argsort(self.z[n:], kind="stable")
-        places = np.searchsorted(self.z[self._earlier], self.z[later], side="right")
-        return np.insert(self._earlier, places, later)
-
-    @cached_property
-    def sorted_z(self) -> FloatArray:
-        """The scores in increasing order."""
-        return self.z[self.order]
-
-    @cached_property
-    def ranks(self) -> NDArray[np.int32]:
-        """The place of each score among all."""
-        ranks = np.empty(len(self.z), dtype=np.int32)
-        ranks[self.order] = np.arange(len(self.z), dtype=np.int32)
-        return ranks
+        """The points in the order of their scores."""
+        order = np.empty(len(self.z), dtype=np.intp)
+        order[self.ranks] = np.arange(len(self.z))
+        return order
 
     @cached_property
     def has_ties(self) -> bool:
         """Whether some scores are equal."""
         return bool((np.diff(self.sorted_z) == 0).any())
+
+    @cached_property
+    def _ordered(self) -> "_Ordered":
+        return _Ordered.of(self.z) if self._earlier is None else self._earlier.extended(self.z[len(self._earlier.z) :])
 
     @property
     def effective_size(self) -> float:
@@ -76,17 +104,14 @@ class CalibrationScores:
         if self.weights is not None or more.weights is not None or self.common_weight != more.common_weight:
             given = np.concatenate([self.given_weights, more.given_weights])
         grown = self._of_rows(self._rows.extended(more.z), given)
-        grown._earlier = vars(self).get("order", self._earlier)
+        grown._earlier = vars(self).get("_ordered", self._earlier)
         return grown
 
     def restricted(self, rows: IntArray) -> "CalibrationScores":
         """Return some of the scores, given their numbers in increasing order."""
         rest = self._of_rows(self._rows.kept(rows), None if self.weights is None else self.weights.given[rows])
-        if "order" in vars(self) or self._earlier is not None:
-            numbers = np.full(len(self.z), -1)
-            numbers[rows] = np.arange(len(rows))
-            order = numbers[self.order]
-            rest._earlier = order[order >= 0]
+        if "_ordered" in vars(self) or self._earlier is not None:
+            rest._earlier = self._ordered.restricted(rows)
         return rest
 
     def rescaled(self, factor: float) -> "CalibrationScores":

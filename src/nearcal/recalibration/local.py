@@ -499,8 +499,8 @@ class LocalRecalibrator(Recalibrator):
 
     def _to_saved(self) -> dict[str, Any]:
         """Return what a file keeps: the index in one structure."""
-        index, own = settle(self.index_), self.own_isolation_
         saved = super()._to_saved()
+        index, own = settle(self.index_), self.own_isolation_
         saved["learnt"] |= {
             "index_": index,
             "own_isolation_": OwnIsolation(index, own.rows, own.queries),
