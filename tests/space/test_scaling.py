@@ -103,7 +103,8 @@ def test_a_view_without_a_direction_is_refused(monkeypatch):
     space[-1, 0] = 0.0
     monkeypatch.setattr(SpaceMap, "__call__", lambda self, points: points * self.matrix)
     monkeypatch.setattr(
-        "nearcal.space.scaling.learn_relevance", lambda points, z: np.array([1.0, float(len(points) == len(space))])
+        "nearcal.space.scaling.learn_relevance",
+        lambda points, z, weights: np.array([1.0, float(len(points) == len(space))]),
     )
     ready = CalibrationSpace(space, np.zeros(len(space)), nc.Scaling("relevance"), 5, metric="cosine")
     assert ready.whole.points.shape == space.shape

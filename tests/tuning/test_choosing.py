@@ -408,9 +408,9 @@ def built(monkeypatch):
     learnt, indexes = [], []
     learn, build = nc.Scaling.learn, calibration_space.build_index
 
-    def learn_and_count(self, space, z=None):
+    def learn_and_count(self, space, z=None, weights=None):
         learnt.append((self.name, len(space)))
-        return learn(self, space, z)
+        return learn(self, space, z, weights)
 
     def build_and_keep(*arguments):
         indexes.append(build(*arguments))

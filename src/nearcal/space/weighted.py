@@ -85,7 +85,7 @@ def _cut(
     left_out: LeftOut | None,
 ) -> tuple[_Found, NDArray[np.bool_]]:
     """Return the first neighbours of weight k among those found, and which rows have too few."""
-    order = np.lexsort((indices, distances), axis=-1)
+    order = _by_distance(indices, distances)
     indices, distances = np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
     shares = weights[indices]
     if left_out is not None:
@@ -97,6 +97,15 @@ def _cut(
     shares = np.minimum(shares, k - before)
     part = _Found(rows, counts.sum(axis=1), indices[counts], distances[counts], shares[counts])
     return part, reached[:, -1] < ENOUGH * k
+
+
+def _by_distance(indices: NDArray[np.int32], distances: FloatArray) -> IntArray:
+    """Return the order of each row by distance, the smallest index first among equals, which are looked for after."""
+    order = np.argsort(distances, axis=1)
+    ordered = np.take_along_axis(distances, order, axis=1)
+    tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    order[tied] = np.lexsort((indices[tied], distances[tied]), axis=-1)
+    return order
 
 
 def _choose(part: _Found, chosen: NDArray[np.bool_]) -> _Found:
