@@ -440,7 +440,7 @@ def test_ranks_follow_those_of_before(seed, steps):
     scores = CalibrationScores(np.round(rng.normal(size=20), 1))
     for size, is_extended, is_asked in steps:
         if is_extended:
-            scores = scores.extended(np.round(rng.normal(size=size), 1))
+            scores = scores.extended(CalibrationScores(np.round(rng.normal(size=size), 1)))
         else:
             scores = scores.restricted(np.flatnonzero(rng.random(len(scores)) < 0.9))
         if is_asked:
