@@ -129,8 +129,8 @@ class CalibrationScores:
         return len(self.z)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what pickle and copy take along: the scores, whose order can be found again."""
-        return type(self), (self.z,)
+        """Return what pickle and copy take along: scores and weights; the order can be found again."""
+        return type(self), (self.z, self.weights, self.common_weight)
 
     def _to_saved(self) -> dict[str, Any]:
         return {"z": self.z, "weights": self.weights, "common_weight": self.common_weight}
