@@ -126,6 +126,24 @@ def test_estimated_weights_restore_coverage(name):
     assert abs(weighted - 0.9) < abs(plain - 0.9)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "low", "high"), [("global", 0.888, 0.912), ("local", 0.888, 0.917), ("conformal", 0.888, 0.94)]
+)
+def test_estimated_weights_restore_coverage_on_average(name, low, high):
+    """Over 20 sets of 3,000 rows: a coverage varies by 0.018 from set to set, their mean by 0.004.
+
+    Conformal intervals allow for the heaviest of all points.
+    """
+    covered = []
+    for seed in range(100, 120):
+        (cal, dist, y), (new, dist_new, y_new) = shifted(3000, seed)
+        weights = nc.shift_weights(cal, new)
+        out = METHODS[name]().fit(dist, y, cal, sample_weight=weights).recalibrate(dist_new, new)
+        covered.append(coverage(out, y_new))
+    assert low < np.mean(covered) < high
+
+
 def test_small_overlap_is_told():
     (cal, _, _), (new, _, _) = shifted(400, 8, by=2.0)
     with pytest.warns(nc.OverlapWarning, match=r"400 calibration points are worth \d+ equal ones, .* in common: what"):

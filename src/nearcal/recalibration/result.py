@@ -396,7 +396,8 @@ class Recalibrated(Distribution):
         -------
         Neighbors
             ``indices``, ``distances`` and ``weights``, each of shape (number of rows, most neighbours), nearest first.
-            Short rows are padded with index -1, distance inf and weight 0.
+            Short rows are padded with index -1, distance inf and weight 0. Points are numbered as they were given to
+            ``fit``, those of weight 0 left out.
         """
         return self[rows]._neighbors_and_scores()[0]
 
