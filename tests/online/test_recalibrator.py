@@ -120,6 +120,14 @@ def test_pooled_levels_are_an_atom_and_every_statistic_still_answers():
     np.testing.assert_allclose(out.std(), draws.std(axis=1), rtol=0.03)
 
 
+def test_a_median_that_overflows_has_no_spread_to_tell():
+    online = nc.OnlineRecalibrator(nc.IsotonicRecalibrator().fit(nc.LogNormal(np.zeros(3), 1.0), [0.5, 1.0, 2.0]))
+    online.observe(online.predict(nc.LogNormal([0.0, 0.0, 0.0], 1.0)).tickets, [1e300, 1e290, 1e280])
+    out = online.predict(nc.LogNormal([0.0, 600.0], 1.0))
+    assert np.isinf(out.std()).all()
+    assert not np.isfinite(out.mean()).any()
+
+
 # ---- what is learnt -------------------------------------------------------------------------------------------------
 
 

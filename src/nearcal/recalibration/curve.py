@@ -153,7 +153,8 @@ class Curve:
         with np.errstate(over="ignore"):
             mean, std = loc + scale * (center[:, 0] + offset), scale * deviation
         powers = self.tail_powers(base).min(axis=1)
-        return np.where((powers > 1) & ~is_cut[0], mean, np.nan), np.where((powers > 2) & ~is_cut[1], std, np.inf)
+        exists = (powers > 2) & ~is_cut[1] & np.isfinite(center[:, 0])  # a median may overflow
+        return np.where((powers > 1) & ~is_cut[0], mean, np.nan), np.where(exists, std, np.inf)
 
     def has_moment(self, base: Distribution, order: int) -> NDArray[np.bool_]:
         """Tell which rows have E |Y|^order."""
