@@ -87,7 +87,7 @@ def test_drift(tmp_path):
     # time leaves its range within a tenth of the calibration quarter: nearly all rows keep their base
     assert rows["default"]["faded"] > 0.8
     assert abs(rows["default"]["crps"] / rows["base"]["crps"] - 1) < 0.1
-    assert rows["without fading"]["crps"] < 0.9 * rows["base"]["crps"]  # the price: what drifts steadily would be learnt
+    assert rows["without fading"]["crps"] < 0.9 * rows["base"]["crps"]  # the price of no harm
     assert "exchangeable" in {row["kind"] for row in conclusion.results["rows"]}
 
 
