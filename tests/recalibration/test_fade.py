@@ -45,7 +45,7 @@ def test_trust_by_isolation_is_as_documented(rate):
     distances = np.linalg.norm(space[:, np.newaxis] - space, axis=2)
     own = np.sort(np.sort(distances, axis=1)[:, 7])  # itself is the first
     limit = own[min(int(np.ceil((1 - rate) * 201)), 200) - 1]
-    end = limit * np.clip(limit / own[99], 1.1, 2.0)
+    end = limit * np.clip(limit / own[100], 1.1, 2.0)
     u = np.sort(np.linalg.norm(new[:, np.newaxis] - space, axis=2), axis=1)[:, 6]
     by_isolation = np.clip(np.log(end / u) / np.log(end / limit), 0, 1)
     by_ranges = rc.corrections_[-1].ranges.trust(new)
@@ -61,7 +61,7 @@ def test_trust_within_a_radius_counts_neighbours():
     rc.fit(nc.Normal(np.zeros(200), 1.0), rng.normal(size=200), space)
     own = np.sort((np.linalg.norm(space[:, np.newaxis] - space, axis=2) <= 0.8).sum(axis=1) - 1)[::-1]
     limit = own[min(int(np.ceil(0.9 * 201)), 200) - 1]
-    factor = np.clip(own[99] / limit, 1.1, 2.0)
+    factor = np.clip(own[100] / limit, 1.1, 2.0)
     counts = (np.linalg.norm(new[:, np.newaxis] - space, axis=2) <= 0.8).sum(axis=1)
     with np.errstate(divide="ignore"):
         by_isolation = np.clip(1 - np.log(limit / counts) / np.log(factor), 0, 1)
@@ -98,6 +98,11 @@ def test_a_column_that_leaves_its_range_is_seen_even_if_scaling_shrinks_it():
     assert trust[0] == trust[1] == 1
     assert 0.2 < trust[2] < 0.8
     assert (trust[3:] == 0).all()
+
+
+def test_one_point_tells_nothing():
+    rc = nc.LocalRecalibrator(k=1, corrections=(nc.Fade(),)).fit(nc.Normal([0.0], 1.0), [0.3], [[1.0, 2.0]])
+    assert rc.recalibrate(nc.Normal([0.0], 1.0), [[50.0, 2.0]]).trust == 1
 
 
 def test_lengths_mean_nothing_to_the_cosine():

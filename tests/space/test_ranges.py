@@ -67,4 +67,5 @@ def test_the_limit_is_a_conformal_quantile():
     values = np.arange(99.0)
     assert upper_limit(values, 0.05) == 94.0
     assert upper_limit(values, 0.001) == 98.0
+    assert upper_limit(values, 0.999) == upper_limit(values, 1.0) == 0.0
     assert upper_limit(np.empty(0), 0.05) == np.inf

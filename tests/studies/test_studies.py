@@ -92,12 +92,12 @@ def test_blocked(tmp_path):
 @pytest.mark.filterwarnings("ignore::nearcal.OutOfDistributionWarning")
 def test_drift(tmp_path):
     pytest.importorskip("lightgbm")
-    conclusion = run(smaller(Drift, drifts=["mean, told"], length=800), tmp_path, Scale(quick=True))
+    conclusion = run(smaller(Drift, drifts=["mean, told"], length=1600), tmp_path, Scale(quick=True))
     rows = {row["method"]: row for row in conclusion.results["rows"] if row["kind"] == "simulated"}
     # time leaves its range within a tenth of the calibration quarter: nearly all rows keep their base
     assert rows["default"]["faded"] > 0.8
     assert abs(rows["default"]["crps"] / rows["base"]["crps"] - 1) < 0.1
-    assert rows["without fading"]["crps"] != rows["base"]["crps"]
+    assert rows["without fading"]["crps"] < 0.9 * rows["base"]["crps"]  # the price of no harm
     assert "exchangeable" in {row["kind"] for row in conclusion.results["rows"]}
 
 

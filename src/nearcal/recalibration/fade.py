@@ -104,8 +104,10 @@ class Fade(Correction):
 
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntFade":
         """Learn how isolated calibration points are among themselves; at most 10,000 of them stand for all."""
-        own = OwnIsolation.of(view.index, view.points).sorted(left_out.neighborhood, left_out.workers)
-        start, gap = _limits(_on_log_scale(left_out.neighborhood, own), self.false_alarm)
+        near = left_out.neighborhood
+        own = OwnIsolation.of(view.index, view.points).sorted(near, left_out.workers.silent())
+        own = own if len(own) > 1 else np.empty(0)  # one point alone has no distance from others
+        start, gap = _limits(_on_log_scale(near, own), self.false_alarm)
         return LearntFade(self.false_alarm, self.to, start, gap, None)
 
 
@@ -118,7 +120,7 @@ def _on_log_scale(neighborhood: Neighborhood, isolation: FloatArray) -> FloatArr
 def _limits(own: FloatArray, false_alarm: float) -> tuple[float, float]:
     """Return up to where a row is trusted, and over what it loses all trust."""
     start = upper_limit(own, false_alarm)
-    middle = float(np.partition(own, (len(own) - 1) // 2)[(len(own) - 1) // 2]) if len(own) else start
+    middle = upper_limit(own, 0.5)
     gap = start - middle if np.isfinite(start) and np.isfinite(middle) else _LARGEST_GAP
     return start, float(np.clip(gap, _LEAST_GAP, _LARGEST_GAP))
 
@@ -159,9 +161,9 @@ class LearntFade(LearntCorrection):
         lost = trust == 0
         if self.to == "raise" and (lost & (near.which >= 0)).any():
             first = int(np.argmax(lost & (near.which >= 0)))
-            number_ = rows.start + first if isinstance(rows, slice) else rows[first]
+            row = rows.start + first if isinstance(rows, slice) else rows[first]
             raise ThinNeighborhoodError(
-                f"every row must be like the calibration set, got row {number_}, and {int(lost.sum())} rows of "
+                f"every row must be like the calibration set, got row {row}, and {int(lost.sum())} rows of "
                 f"{len(lost)} looked at, that lie far from all calibration points or beyond the range of their "
                 'columns; drop those rows, or choose Fade(to="base") or Fade(to="global")'
             )

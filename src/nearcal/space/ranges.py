@@ -19,13 +19,13 @@ _SPAN = 0.5  # of such units, over which all trust is lost
 def upper_limit(values: FloatArray, false_alarm: float) -> float:
     """Return what one more value exceeds with probability ``false_alarm`` at most, the greatest if there are too few.
 
-    That is the ⌈(1 - false_alarm)(n + 1)⌉-th smallest of n values; infinity if there are none.
+    That is the ⌈(1 - false_alarm)(n + 1)⌉-th smallest of n values, and infinity if there are none.
     """
     n = len(values)
     if n == 0:
         return np.inf
-    rank = int(np.ceil((1 - false_alarm) * (n + 1)))
-    return float(np.partition(values, min(rank, n) - 1)[min(rank, n) - 1])
+    place = int(np.clip(np.ceil((1 - false_alarm) * (n + 1)), 1, n)) - 1
+    return float(np.partition(values, place)[place])
 
 
 @savable(
