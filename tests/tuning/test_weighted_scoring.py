@@ -57,10 +57,12 @@ def test_equal_refitting_on_repeated_rows_without_the_row(family):
 @pytest.mark.parametrize("family", ["Normal", "Gamma, several shapes"])
 def test_with_groups_those_who_may_speak_do(family):
     dist, y, space = calibration_set(family)
-    folds = as_folds(np.arange(N) // 5, None, None, N)
-    everyone, local = score(dist, y, space, (7,), folds=folds)
+    groups = np.argsort(np.argsort(COPIES, kind="stable")) % 5  # of the same weight each
+    folds = as_folds(groups, None, None, N)
+    everyone, local = score(dist, y, space, (10,), folds=folds)
     speakers = {row: fold.speakers for fold in folds.folds for row in fold.rows}
-    expected = refitted(dist, y, space, lambda n: nc.LocalRecalibrator(14), speakers)
+    # as large a share of the weight of four groups as 10 average points, 20 copies, are of that of five
+    expected = refitted(dist, y, space, lambda n: nc.LocalRecalibrator(16), speakers)
     np.testing.assert_allclose(local[0, 0], expected, rtol=1e-9)
     expected = refitted(dist, y, space, lambda n: nc.GlobalRecalibrator(), speakers)
     np.testing.assert_allclose(everyone, expected, rtol=1e-9)
