@@ -7,9 +7,9 @@ timed alone, and with a prediction after each, which has to build what the updat
 that was made by updates and on one built anew over the same points, in turn, and the best of each counts:
 
 - after 100,000 points in batches of 1,000, and as many of the oldest forgotten on the way (a window) or not;
-- at worst: just before all points are built into one structure again;
-- the share of a search that goes into putting neighbours in the order of their index, which makes results of both equal
-  to the last bit; that they are equal is checked on the way.
+- at worst: just before all points are built into one structure again.
+
+That the answers of both are equal to the last bit is checked on the way.
 """
 
 import time
@@ -18,8 +18,6 @@ import numpy as np
 from timing import save
 
 import nearcal as nc
-from nearcal.kernels.growing import put_in_order
-from nearcal.space import settle
 
 N, D, SEED = 100_000, 5, 0
 KS = (100, 1000)
@@ -89,24 +87,10 @@ def updated(rng, k, points, *, window):
     return rc
 
 
-def order_share(rng, k):
-    """Return the share of a search that goes into the order of neighbours."""
-    index = settle(nc.LocalRecalibrator(k=k).fit(*make_points(rng, N)).index_)
-    queries = rng.normal(size=(ROWS, D))
-    shuffled = index.nearest(queries, k, 0.0)
-    order = np.argsort(rng.random((ROWS, k)), axis=1)
-    indices = np.take_along_axis(shuffled.indices.reshape(ROWS, k), order, axis=1)
-    distances = np.take_along_axis(shuffled.distances.reshape(ROWS, k), order, axis=1)
-    search = min(seconds(lambda: index.nearest(queries, k, 0.0)) for _ in range(REPEATS))
-    copies = [(indices.copy().ravel(), distances.copy().ravel()) for _ in range(REPEATS)]
-    ordering = min(seconds(lambda c=c: put_in_order(shuffled.indptr, *c, N)) for c in copies)
-    return round(ordering / search, 3)
-
-
 def main():
     """Measure and write."""
     rng = np.random.default_rng(SEED)
-    result = {"n": N, "d": D, "seed": SEED, "updates_per_second": {}, "queries": {}, "order_share": {}}
+    result = {"n": N, "d": D, "seed": SEED, "updates_per_second": {}, "queries": {}}
     for batch in BATCHES:
         result["updates_per_second"][f"batches of {batch}"] = {
             "alone": round(time_updates(rng, batch, asking=False)),
@@ -121,8 +105,6 @@ def main():
             "at worst, in a window": time_queries(updated(rng, k, 5_000, window=True), rng, k),
         }
         print(k, result["queries"][f"k = {k}"])
-        result["order_share"][f"k = {k}"] = order_share(rng, k)
-        print(result["order_share"])
     save("updates", result)
 
 

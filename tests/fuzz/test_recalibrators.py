@@ -165,6 +165,45 @@ def test_recalibrators(fuzz, cls):
     fuzz.run(cls.__name__, attack, CASES.get(cls, 4))
 
 
+UPDATED = [cls for cls in SUBJECTS if cls not in (nc.QuantileNetRecalibrator, nc.GPBetaRecalibrator)]
+
+
+@pytest.mark.parametrize("cls", UPDATED, ids=lambda cls: cls.__name__)
+def test_updates(fuzz, cls):
+    """In two parts, with rows too many that are forgotten, and learnt again: a fit, or an error where a fit fails."""
+
+    def attack(rng):
+        dist, y, space, new, places = make_problem(rng)
+        n = len(y)
+        options = SUBJECTS[cls](rng, max(n // 2, 1))
+        first, rows = int(rng.integers(1, n + 1)), rng.permutation(n)  # some rows twice
+        parts = np.arange(first), np.concatenate([np.arange(first, n), rows[: n // 3]])
+        kept = np.flatnonzero(rng.random(n + n // 3) < 0.9)
+        remaining = np.concatenate(parts)[kept]
+        try:
+            fresh = answers_of(cls(**options).fit(dist[remaining], y[remaining], space[remaining]), new, places)
+            rc = cls(**options).fit(dist[parts[0]], y[parts[0]], space[parts[0]])
+            if len(parts[1]):
+                rc.update(dist[parts[1]], y[parts[1]], space[parts[1]])
+            if rng.random() < 0.5:
+                rc.recalibrate(new, places).mean()
+            rc.forget(np.setdiff1d(np.arange(n + n // 3), kept))
+        except nc.NearcalError:
+            return
+        if options.get("scaling", "none") == "none" and not options.get("corrections"):
+            np.testing.assert_array_equal(answers_of(rc, new, places), fresh)
+        else:
+            check(rc.recalibrate(new, places), rng)
+        np.testing.assert_array_equal(answers_of(rc.relearn(), new, places), fresh)
+
+    fuzz.run(f"updates of {cls.__name__}", attack, CASES.get(cls, 4))
+
+
+def answers_of(recalibrator, new, places):
+    out = recalibrator.recalibrate(new, places)
+    return np.column_stack([out.mean(), out.std(), out.ppf(LEVELS), out.radius, out.reliability(0.1)["isolation"]])
+
+
 def test_tune(fuzz):
     def attack(rng):
         dist, y, space, new, places = make_problem(rng)

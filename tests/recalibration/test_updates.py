@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import nearcal as nc
 from nearcal.recalibration.calibration_scores import CalibrationScores
@@ -394,3 +396,24 @@ def test_a_law_that_the_rest_does_not_tell(recalibrator):
     with pytest.raises(nc.InvalidInputError, match="at least two different"):
         rc.forget([2])
     assert all(value is before[key] for key, value in vars(rc).items())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.lists(st.tuples(st.integers(1, 12), st.booleans(), st.booleans()), max_size=8))
+def test_ranks_follow_those_of_before(seed, steps):
+    """Equal scores are placed by index, whenever they came."""
+    rng = np.random.default_rng(seed)
+    scores = CalibrationScores(np.round(rng.normal(size=20), 1))
+    for size, is_extended, is_asked in steps:
+        if is_extended:
+            scores = scores.extended(np.round(rng.normal(size=size), 1))
+        else:
+            scores = scores.restricted(np.flatnonzero(rng.random(len(scores)) < 0.9))
+        if is_asked:
+            assert len(scores.ranks) == len(scores)
+    fresh = CalibrationScores(scores.z.copy())
+    np.testing.assert_array_equal(scores.ranks, fresh.ranks)
+    np.testing.assert_array_equal(scores.ranks, np.argsort(np.argsort(scores.z, kind="stable")))
+    np.testing.assert_array_equal(scores.sorted_z, np.sort(scores.z))
+    assert scores.ranks.dtype == fresh.ranks.dtype
+    assert scores.has_ties == (len(np.unique(scores.z)) < len(scores))

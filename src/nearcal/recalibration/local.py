@@ -251,10 +251,10 @@ class LocalRecalibrator(Recalibrator):
         >>> x, spread = rng.uniform(size=2000), np.repeat([1.0, 3.0], 1000)
         >>> y, model = rng.normal(x, spread), nc.Normal(x, 1.0)
         >>> rc = nc.LocalRecalibrator(k=200).fit(model[:1000], y[:1000], x[:1000])
-        >>> rc.recalibrate(model[:2], x[:2]).std().round(1)
+        >>> rc.recalibrate(model[:2], x[:2]).std().round()
         array([1., 1.])
         >>> rc = rc.update(model[1000:], y[1000:], x[1000:]).forget(keep_last=500)
-        >>> rc.recalibrate(model[:2], x[:2]).std().round(1)
+        >>> rc.recalibrate(model[:2], x[:2]).std().round()
         array([3., 3.])
         """
         self._require_fitted()
@@ -448,8 +448,8 @@ class LocalRecalibrator(Recalibrator):
 
     def _to_saved(self) -> dict[str, Any]:
         """Return what a file keeps: the index in one structure."""
-        index, own = settle(self.index_), self.own_isolation_
         saved = super()._to_saved()
+        index, own = settle(self.index_), self.own_isolation_
         saved["learnt"] |= {
             "index_": index,
             "own_isolation_": OwnIsolation(index, own.rows, own.queries),

@@ -169,7 +169,7 @@ class LeafBoxes:
         queries, order = _sort_queries(points, self.tree)
         candidates, near = make_candidates(self.tree, k), make_near(len(self.tree.leaves))
         query_boxes(self.tree, queries, k, eps, count_home(self.tree, k), candidates, near, order, out)
-        return _by_index(_as_lists(out), self.shape[0])
+        return _as_lists(out)
 
     def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
         """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
@@ -289,7 +289,7 @@ class BlockedBrute:
             query_blocks(self.blocks, queries, k, eps, guesses, rank, batch, rows, out)
             missed = out.radius[rows] < 0
             queries, rows, rank = _freeze(queries[missed]), rows[missed], 4 * rank
-        return _by_index(_as_lists(out), n)
+        return _as_lists(out)
 
     def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
         """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
