@@ -80,8 +80,17 @@ def recalibrated():
     made["predictive with ties of gamma"] = ties.recalibrate(EASY["gamma"], PLACES)
     made["step of atoms"] = step.recalibrate(GIVEN["empirical samples"], PLACES)
     made["twice"] = nc.GlobalRecalibrator().fit(dist, y).recalibrate(made["step of gamma"])
+    smooth = nc.LocalRecalibrator(k=60, quantile_rule="predictive").fit(dist, y, x)
+    made["online of gamma"] = after_a_stream(nc.OnlineRecalibrator(smooth, step=0.02), [2.0, 0.5, 4.0])
+    made["online, pooled levels"] = after_a_stream(nc.OnlineRecalibrator(step=0.5), EASY["gamma"].ppf(0.3))
     made["smooth, twice"] = nc.VarianceScaling().fit(dist, y).recalibrate(made["predictive of gamma"])
     return made
+
+
+def after_a_stream(online, y):
+    for turn in range(3):  # no two scores alike
+        online.observe(online.predict(EASY["gamma"], PLACES).tickets, np.asarray(y) * (1 + 1e-3 * turn))
+    return online.predict(EASY["gamma"], PLACES)
 
 
 def bases(name):
@@ -104,7 +113,7 @@ def test_all_kinds_are_here():
     assert {name.split(" of ")[0] for name in ATOMS_ALONE} >= {"step", "conservative", "global", "linear", "shrunk"}
     assert set(DENSE) - set(CONTINUOUS) == {
         "samples with equal draws", "quantiles that meet", "empirical quantiles", "draws and a density",
-        "predictive with ties of gamma",
+        "predictive with ties of gamma", "online, pooled levels",
     }  # fmt: skip
 
 
