@@ -40,8 +40,8 @@ def test_trust_is_1_up_to_the_limit_and_falls_over_half_a_unit():
     unit = 0.1
     assert ranges.limit == 0  # only the two outermost of 101 points have any excess
     at = 1 + unit * np.array([-1.0, 0.0, 0.125, 0.375, 0.5, 50.0])
-    np.testing.assert_allclose(ranges.trust(at[:, np.newaxis]), [1, 1, 0.75, 0.25, 0, 0], atol=1e-12)
-    np.testing.assert_allclose(ranges.trust(1 - at[:, np.newaxis]), [1, 1, 0.75, 0.25, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(ranges.trust(at[:, np.newaxis]), [1, 1, 1 - 0.25**2, 1 - 0.75**2, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(ranges.trust(1 - at[:, np.newaxis]), [1, 1, 1 - 0.25**2, 1 - 0.75**2, 0, 0], atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(60, 1), (200, 5), (100, 40)])

@@ -22,7 +22,7 @@ from nearcal.recalibration.neighborhoods import NO_NEIGHBORHOOD, KNearest, Neigh
 from nearcal.recalibration.reliability import OwnIsolation, check_false_alarm
 from nearcal.recalibration.steps import EqualSteps, Steps
 from nearcal.recalibration.weighted_steps import steps_of
-from nearcal.space import Ranges, View, upper_limit
+from nearcal.space import Ranges, View, falling, upper_limit
 
 if TYPE_CHECKING:
     from nearcal.recalibration.leave_one_out import LeaveOneOut
@@ -43,18 +43,18 @@ class Fade(Correction):
 
     Every row has a trust t between 0 and 1: the quantile function of its scores becomes t q(s) + (1 - t) s at normal
     score s, so that t = 1 leaves its result as it is and t = 0 leaves its base distribution as it is, both to the last
-    bit. t is the lesser of two:
+    bit. t is the lesser of two, each 1 - s² after a share s of the way from a limit to where nothing is left:
 
     - **Isolation.** Let u be the distance from the row to its k-th neighbour, u* what such distances of calibration
-      points among the others exceed with probability ``false_alarm``, and m their median. t is 1 up to u*, and falls
-      linearly in log u to 0 at u* · u* / m, at least 1.1 and at most 2 times u*: rows may be as much farther than the
-      farthest as those are farther than most. Within a radius, the number of neighbours takes the place of 1 / u.
+      points among the others exceed with probability ``false_alarm``, and m their median. On the scale of log u, the
+      way is from u* to u* · u* / m, at least 1.1 and at most 2 times u*: rows may be as much farther than the farthest
+      as those are farther than most. Within a radius, the number of neighbours takes the place of 1 / u.
     - **Ranges.** Let e be how far the row lies beyond the range of calibration points in a column of the space as it
       was given, in units of the outermost tenth of that range (max - q₀.₉, or q₀.₁ - min), the largest over columns;
-      and e* what calibration points exceed among the others with probability 5 ``false_alarm``. t is 1 up to e*, and
-      falls linearly to 0 at e* + ½. Distances do not see a row that leaves the range in one column of many, or in one
-      that scaling has shrunk; and there the model extrapolates, and so would its recalibration. (With the cosine
-      metric, to which lengths mean nothing, ranges are not looked at.)
+      and e* what calibration points exceed among the others with probability 5 ``false_alarm``. The way is from e* to
+      e* + ½. Distances do not see a row that leaves the range in one column of many, or in one that scaling has shrunk;
+      and there the model extrapolates, and so would its recalibration. (With the cosine metric, to which lengths mean
+      nothing, ranges are not looked at.)
 
     Of n calibration points, what is exceeded with probability p is the ⌈(1 - p)(n + 1)⌉-th smallest value, or the
     largest where n is too small for that. Under the rules "step" and "conservative", where scores are a weighted
@@ -82,9 +82,9 @@ class Fade(Correction):
     >>> rc = nc.LocalRecalibrator(k=100, corrections=(nc.Fade(),)).fit(nc.Normal(np.zeros(2000), 3.0), y, x)
     >>> out = rc.recalibrate(nc.Normal(np.zeros(3), 3.0), [3.5, 7.1, 9.0])
     >>> out.trust.round(2)
-    array([1.  , 0.47, 0.  ])
+    array([1.  , 0.72, 0.  ])
     >>> out.std().round(1)
-    array([4.6, 5.1, 3. ])
+    array([4.6, 6.3, 3. ])
     """
 
     false_alarm: float = FALSE_ALARM
@@ -153,7 +153,7 @@ class LearntFade(LearntCorrection):
         """Return the trust in rows by their isolation."""
         beyond = _on_log_scale(neighborhood, isolation)
         with np.errstate(invalid="ignore"):
-            return np.where(beyond > self.start, np.clip(1 - (beyond - self.start) / self.gap, 0.0, 1.0), 1.0)
+            return np.where(beyond > self.start, falling((beyond - self.start) / self.gap), 1.0)
 
     def mark(self, near: Neighborhoods, trust: FloatArray, rows: Rows) -> Neighborhoods:
         """Return neighbourhoods with the trust in their rows; those without any keep their base, or are refused."""

@@ -3,7 +3,7 @@
 from nearcal.space.calibration_space import CalibrationSpace, SpeakersIndex, View
 from nearcal.space.folds import Folds, as_folds, in_order, share_of
 from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
-from nearcal.space.ranges import Ranges, upper_limit
+from nearcal.space.ranges import Ranges, falling, upper_limit
 from nearcal.space.row_relations import as_units, kept_relations
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
@@ -47,6 +47,7 @@ __all__ = [
     "build_index",
     "check_points",
     "count_within",
+    "falling",
     "grow",
     "in_order",
     "is_constant",
