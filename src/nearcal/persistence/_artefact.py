@@ -41,11 +41,11 @@ def save(obj: Any, path: str | os.PathLike[str], *, tuning: Any = None) -> None:
 
     Parameters
     ----------
-    obj : recalibrator or CalibratedModel
-        Fitted. Of a :class:`nearcal.CalibratedModel` all but the model is saved, which its own framework saves; a model
-        of columns (:class:`nearcal.models.adapters.ColumnsModel`) is saved with it. A progress function and a
-        random generator among parameters are not saved, and come back as the defaults: they play no part in what was
-        learnt.
+    obj : recalibrator, CalibratedModel, OnlineRecalibrator or CalibrationMonitor
+        Fitted; a stream may be in the middle. Of a :class:`nearcal.CalibratedModel` all but the model is saved, which
+        its own framework saves; a model of columns (:class:`nearcal.models.adapters.ColumnsModel`) is saved with it. A
+        progress function and a random generator among parameters are not saved, and come back as the defaults: they
+        play no part in what was learnt.
     path : str or path-like
         Where to; the directory must exist.
     tuning : Tuning, str, Table, or dict, list or tuple of such, optional
