@@ -161,7 +161,8 @@ class Case:
         for way, relations in WAYS.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", nc.DependenceWarning)
-                tuning = nc.tune(self.dist[0], self.y[0], self.spaces[0], **relations, workers=ONE_THREAD)
+                # the choice is the matter here, not what rows unlike the calibration set get of it
+                tuning = nc.tune(self.dist[0], self.y[0], self.spaces[0], fade=False, **relations, workers=ONE_THREAD)
             crps = self.score(tuning.chosen)
             out = self.recalibrate(tuning.recalibrator, tuning.chosen.space)
             lower, upper = out.interval(COVERAGE)
@@ -211,7 +212,7 @@ class Case:
         if candidate.kind == "global":
             recalibrator: Any = nc.GlobalRecalibrator()
         else:
-            recalibrator = candidate.local_recalibrator("step", False, ONE_THREAD)
+            recalibrator = candidate.local_recalibrator("step", False, None, ONE_THREAD)
         space = self.spaces[0]["input" if candidate.space is None else candidate.space]
         fitted = recalibrator.fit(self.dist[0], self.y[0], space)
         return float(nc.scores.crps(self.recalibrate(fitted, candidate.space), self.y[1]).mean())
