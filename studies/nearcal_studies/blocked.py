@@ -209,10 +209,11 @@ class Case:
         """Choose by some relations of rows, and compare the choice with the best in hindsight."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", nc.DependenceWarning)
+            warnings.simplefilter("ignore", nc.OutOfDistributionWarning)
             tuning = nc.tune(self.dist[0], self.y[0], self.spaces[0], **relations, workers=ONE_THREAD)
-        crps = self.score(tuning.chosen)
-        out = self.recalibrate(tuning.recalibrator, tuning.chosen.space)
-        lower, upper = out.interval(COVERAGE)
+            out = self.recalibrate(tuning.recalibrator, tuning.chosen.space)
+            lower, upper = out.interval(COVERAGE)
+        crps = self.score(tuning.chosen)  # the choice alone: rows unlike the calibration set do not fade here
         return {
             "chosen": str(tuning.chosen),
             "crps": crps / self.base,
@@ -257,7 +258,7 @@ class Case:
         if candidate.kind == "global":
             recalibrator: Any = nc.GlobalRecalibrator()
         else:
-            recalibrator = candidate.local_recalibrator("step", False, ONE_THREAD)
+            recalibrator = candidate.local_recalibrator("step", False, None, ONE_THREAD)
         space = self.spaces[0]["input" if candidate.space is None else candidate.space]
         fitted = recalibrator.fit(self.dist[0], self.y[0], space)
         return float(nc.scores.crps(self.recalibrate(fitted, candidate.space), self.y[1]).mean())

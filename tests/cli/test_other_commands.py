@@ -150,7 +150,9 @@ def test_inspect_shows_the_evidence_saved_with_a_recalibrator(nearcal, tmp_path)
     assert found["settings"]["k"] == tuning.chosen.k
     names = [type(correction).__name__ for correction in (*tuning.chosen.corrections, nc.Polish(), nc.Fade())]
     assert found["settings"]["corrections"] == names
-    assert found["fade"].startswith("rows far from calibration points (0.01 of those like them)")
+    assert found["fade"].startswith(
+        f"rows far from calibration points ({tuning.fade.false_alarm:.2g} of those like them)"
+    )
     assert found["fade"] in text
 
 

@@ -29,7 +29,8 @@ def use(artefact, d):
     said = str(artefact.tuning).encode()
     if isinstance(content, CalibratedModel):
         rng = np.random.default_rng(3)
-        out = content.predict({"mu": rng.normal(size=9), "x": rng.uniform(-2, 2, size=9)})
+        x, other = rng.uniform(-2, 2, size=9), rng.normal(size=9)
+        out = content.predict({"mu": rng.normal(size=9), "x": x, "other": other})
         said += out.mean().tobytes() + out.ppf([0.1, 0.9]).tobytes() + str(content).encode()
     if isinstance(content, nc.OnlineRecalibrator | nc.CalibrationMonitor):
         return said + repr(content).encode() + answers_of_stream(content)

@@ -149,6 +149,13 @@ def conformal(rng):
     )
 
 
+def online(rng):
+    """Return what a stream predicts once its level has been told of some scores."""
+    stream = nc.OnlineRecalibrator(coverages=(0.5, 0.9), step=float(rng.choice([0.01, 0.3])))
+    stream.observe(stream.predict(nc.Normal(np.zeros(30), 1.0)).tickets, rng.standard_t(2, size=30))
+    return stream.predict(rng.choice([normal, laplace, gamma, student, samples])(rng))
+
+
 SUBJECTS = {
     "Normal": normal,
     "Laplace": laplace,
@@ -165,6 +172,7 @@ SUBJECTS = {
     "Recalibrated, predictive": recalibrated("predictive"),
     "Recalibrated, conservative": recalibrated("conservative"),
     "ConformalDistribution": conformal,
+    "OnlinePrediction": online,
 }
 
 

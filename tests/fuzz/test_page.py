@@ -32,7 +32,7 @@ SUBJECTS = {
     "group": "regions",
     "layer": "tuning",
 }
-NO_STRINGS = {"y", "coverage", "n_cal", "k", "points", "path", "rng"}
+NO_STRINGS = {"y", "coverage", "n_cal", "k", "points", "path", "rng", "groups", "time"}  # or none that are shown
 
 STRINGS = [
     "",

@@ -66,7 +66,7 @@ def test_a_choice_that_sees_the_inputs_needs_no_second_look():
     model = calibrated(layer=("input",), rule="best")
     assert model.layer == "input"
     assert model.look is None
-    assert model.fade == nc.Fade()
+    assert model.fade == model.tuning.fade
     assert model.predict(new_rows()).trust[1] == 0
     untouched = nc.calibrate(Line(), *(lambda X: (X, np.random.default_rng(0).normal(X[:, 0])))(data()[0]))
     assert untouched.tuning.chosen.kind == "none"
@@ -112,5 +112,5 @@ def test_many_rows_beyond_are_told_once_a_result(kind):
 def test_an_estimator_fades_too():
     X, y = data()
     model = nc.RecalibratedRegressor(LinearRegression(), random_state=0).fit(X, y)
-    assert model.calibrated_.fade == nc.Fade()
+    assert model.calibrated_.fade == model.calibrated_.tuning.fade
     assert model.predict_dist(new_rows()).trust[1] == 0

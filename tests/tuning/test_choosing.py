@@ -325,14 +325,16 @@ def test_an_option_is_one_value_or_several():
     assert (menu.k, menu.smoothing, menu.components, menu.linear) == ([20, 5], ["uniform"], [2, None], [True])
 
 
-@pytest.mark.parametrize(
-    ("fade", "expected"), [("auto", nc.Fade()), (True, nc.Fade()), (0.1, nc.Fade(0.1)), (False, None)], ids=str
-)
-def test_rows_fade_unless_said_otherwise(fade, expected):
+@pytest.mark.parametrize("fade", ["auto", True, 0.1, False], ids=str)
+def test_rows_fade_unless_said_otherwise(fade):
     dist, y, x = drifting(300, 4)
     tuning = nc.tune(dist, y, x, k=30, scaling="standard", rule="best", fade=fade, **PLAIN)
-    assert tuning.fade == expected
-    assert tuning.recalibrator.corrections == (nc.Polish(), *((expected,) if expected else ()))
+    scores = {row["kind"]: row["crps"] for row in tuning.table if row["kind"] == "none" or row["chosen"]}
+    # the rarer without need, the more recalibration brings
+    by_gain = nc.Fade(float(f"{0.01 * scores['local'] / scores['none']:.2g}"))
+    assert by_gain.false_alarm < 0.01
+    assert tuning.fade == {"auto": by_gain, True: by_gain, 0.1: nc.Fade(0.1), False: None}[fade]
+    assert tuning.recalibrator.corrections == (nc.Polish(), *((tuning.fade,) if tuning.fade else ()))
 
 
 @pytest.mark.parametrize("fade", ["no", 0.0, 1.0, -0.1, None])
@@ -385,7 +387,7 @@ def test_the_recalibrator_is_fitted_as_if_by_hand_to_the_last_bit(case):
         corrections=(nc.LocalLinear(),) * chosen.linear
         + (nc.Shrinkage(),) * chosen.shrinkage
         + (nc.Polish(),) * polish
-        + (nc.Fade(),),
+        + (tuning.fade,),
     )
     assert repr(fitted) == repr(by_hand)
     assert fitted.get_params() == by_hand.get_params()

@@ -47,8 +47,12 @@ class Look:
     false_alarm: float
 
     def trust(self, space: FloatArray) -> FloatArray:
-        """Return the trust in rows of an (n, d) space."""
-        # a gap compares as inside, whatever the range
+        """Return the trust in rows of an (n, d) space; a gap compares as inside, whatever the range."""
+        if space.shape[1] != self.ranges.width:
+            raise InvalidInputError(
+                f"the layer {self.layer!r} must have {self.ranges.width} columns as in the calibration set, got "
+                f"{space.shape[1]}; calibrate anew"
+            )
         return self.ranges.trust(np.asarray(space, dtype=np.float64))
 
 

@@ -265,8 +265,11 @@ def _move(scores: FloatArray, weights: FloatArray, trust: FloatArray, towards: C
 
 
 def expected_share(false_alarm: float) -> float:
-    """Return the share of rows like the calibration set that may fade, for either reason."""
-    return (1 + _OF_RANGES) * false_alarm
+    """Return the share of rows like the calibration set that may fade, for either reason.
+
+    Of a rate below the usual it is that of the usual: few calibration points cannot tell such a rate.
+    """
+    return (1 + _OF_RANGES) * max(false_alarm, FALSE_ALARM)
 
 
 def are_far_too_many(faded: int, rows: int, expected: float) -> bool:

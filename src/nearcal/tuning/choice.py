@@ -9,11 +9,13 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._sample_weights import effective_size
 from nearcal.distributions.interpolation import power_of_two
+from nearcal.recalibration import Fade
 from nearcal.tuning.candidates import Candidate
 
 Rule = Literal["best", "one-standard-error", "two-standard-errors"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
+_LEAST_SHARE = 1e-3  # of the usual rate of false alarms of a fade, however much recalibration brings
 _NEGLIGIBLE = 2e-3  # of the best score: not worth a less simple choice, however certain
 
 
@@ -103,3 +105,16 @@ def choose(
         return kinds.index(candidates[place].kind), standing(comparison.mean[place]), place
 
     return min(eligible, key=rank), len(within)
+
+
+def fade_by_gain(candidates: Sequence[Candidate], comparison: Comparison, place: int) -> Fade:
+    """Return how rows fade after a choice: the rarer without need, the more it brings.
+
+    A row that keeps its base distribution gives up what recalibration brings. Where that is a lot, a hundredth of all
+    rows, faded without need, would cost more than the rest of the choice has gained.
+    """
+    untouched = comparison.mean[[candidate.kind for candidate in candidates].index("none")]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.divide(comparison.mean[place], untouched)
+    share = float(np.clip(ratio, _LEAST_SHARE, 1.0)) if np.isfinite(ratio) else 1.0
+    return Fade(float(f"{Fade.false_alarm * share:.2g}"))

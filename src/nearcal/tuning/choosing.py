@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +29,7 @@ from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant, kept_relations
 from nearcal.tuning.candidates import Candidate
-from nearcal.tuning.choice import RULES, Comparison, Rule, choose
+from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain
 from nearcal.tuning.evidence import Tuning, explain, tabulate
 from nearcal.tuning.row_order import folds_of, ks_p_value
 from nearcal.tuning.scoring import Places, Scorer
@@ -168,8 +168,10 @@ def tune(
         Whether a local choice is followed by :class:`Polish`; "auto" does so where the quantile rule allows it.
     fade : "auto", bool or float
         Whether rows unlike the calibration set keep their base distribution, by degrees, after a local choice
-        (:class:`Fade`); a number is its ``false_alarm``, and "auto" is True. A global choice does not look where rows
-        are: there nothing fades, but in :func:`nearcal.calibrate`, which looks at the inputs as well.
+        (:class:`Fade`); a number is its ``false_alarm``. "auto" is True: a hundredth, times the leave-one-out CRPS of
+        the choice relative to that of no recalibration, since the more recalibration brings, the more a row loses that
+        fades without need. A global choice does not look where rows are: there nothing fades, but in
+        :func:`nearcal.calibrate`, which looks at the inputs as well.
     quantile_rule : "auto" or {"step", "interpolated", "predictive", "conservative"}
         How quantiles are read from what is chosen; "auto" is "predictive": the choice is often of few neighbours, whose
         outermost values are no quantiles to trust.
@@ -286,6 +288,8 @@ def tune(
             scores, None if units is None else units[rows], None if shares is None else shares[rows]
         )
         place, within = choose(candidates, comparison, rule, is_calibrated)
+        if _is_auto(fade) or fade is True:
+            menu = replace(menu, fade=fade_by_gain(candidates, comparison, place))
         recalibrator = _fit(candidates[place], calibration, places, menu, workers.silent())
         report(total)  # candidates that there were not
     return Tuning(
