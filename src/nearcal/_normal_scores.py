@@ -14,13 +14,23 @@ LEVEL_TOLERANCE = 1e-12
 
 _LOG_HALF = -np.log(2.0)
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+_FAR = 60.0  # scores beyond which scipy's ndtri_exp stops some thousand roundings short
 
 
 def z_from_log_tails(logcdf: FloatArray, logsf: FloatArray) -> FloatArray:
     """Return the normal score of log-probabilities, inverting whichever tail is the lighter."""
     lower = logcdf < _LOG_HALF
-    z = ndtri_exp(np.where(lower, logcdf, logsf))
+    z = quantile_of_log(np.where(lower, logcdf, logsf))
     return np.where(lower, z, 0.0 - z)  # 0 - z: no negative zero at the median
+
+
+def quantile_of_log(log_p: FloatArray) -> FloatArray:
+    """Return Φ⁻¹(p), given log p of a probability up to ½."""
+    z = ndtri_exp(log_p)
+    far = (z < -_FAR) & np.isfinite(z)
+    if far.any():  # one step of Newton's: φ(z) / Φ(z) is -z there, to one part in z²
+        z[far] -= (log_p[far] - log_ndtr(z[far])) / z[far]
+    return z
 
 
 def log_tails_from_z(z: FloatArray) -> tuple[FloatArray, FloatArray]:

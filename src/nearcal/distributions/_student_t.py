@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, log_ndtr, ndtri_exp, stdtr, stdtrit
+from scipy.special import betaln, log_ndtr, stdtr, stdtrit
 
 from nearcal._arrays import FloatArray, IntArray, broadcast_parameters, require_positive
-from nearcal._normal_scores import log_normal_density
+from nearcal._normal_scores import log_normal_density, quantile_of_log
 from nearcal.distributions import _student_scores as student_scores
 from nearcal.distributions._inversion import invert_increasing
 from nearcal.distributions._parametric import standardise
@@ -180,7 +180,7 @@ def _search_log_quantile(df: FloatArray, z: FloatArray) -> FloatArray:
         own = df[which]
         with np.errstate(over="ignore", invalid="ignore"):  # far from the solution; a wrong slope costs a step
             t = np.exp(log_t)
-            value = -ndtri_exp(_log_lower(own, -t, log_t))
+            value = -quantile_of_log(_log_lower(own, -t, log_t))
             return value, np.exp(log_t + _log_density(own, t, log_t) - log_normal_density(value))
 
     # t tails are heavier than Normal ones, so t >= z; a power law beyond where it may stand for the tail is exact
