@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from tests import reference
 
 import nearcal as nc
-from nearcal.scores._crps import crps_rows
+from nearcal.scores._crps import crps_rows, integrate
 
 Y = np.array([-3.0, 0.01, 0.7, 2.0, 30.0])
 CUTS = [1e-10, 1e-6, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 0.999, 1 - 1e-6]
@@ -371,3 +371,11 @@ def test_quantiles_of_other_families_count_as_far_out():
     by_quadrature = crps_rows.dispatch(nc.Distribution)(stretched, np.ones(2))
     expected = [lognormal_crps(-40.0, sigma, 1.0) for sigma in stretched.sigma]
     np.testing.assert_allclose(by_quadrature, expected, rtol=1e-10)
+
+
+def test_an_infinite_loss_is_an_infinite_integral():
+    """Quantiles that overflow warned of a difference of infinities."""
+    steep = integrate(
+        lambda origin, x: np.where(x > 0.5, np.inf, 1.0), np.zeros(2), np.array([0.4, 1.0]), np.full(2, 1e-9), 3
+    )
+    np.testing.assert_allclose(steep, [0.4, np.inf])

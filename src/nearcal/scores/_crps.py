@@ -180,7 +180,8 @@ def integrate(f: Integrand, low: FloatArray, high: FloatArray, tolerance: FloatA
         # the error of a panel may only be a fair share of the error of its interval, down to rounding: below that
         # halving would go on, twice as many panels a time
         allowed = np.maximum(tolerance[origin] * 0.5**halving, _PANEL_ROUNDING * np.abs(left + right))
-        rough = np.abs(left + right - whole) > allowed
+        with np.errstate(invalid="ignore"):  # an infinite panel, whose error is no number, is settled
+            rough = np.abs(left + right - whole) > allowed
         rough &= halving < _MAX_HALVINGS - 1
         np.add.at(total, origin[~rough], (left + right)[~rough])
         origin = np.tile(origin[rough], 2)
