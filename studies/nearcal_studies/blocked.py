@@ -258,7 +258,7 @@ class Case:
         if candidate.kind == "global":
             recalibrator: Any = nc.GlobalRecalibrator()
         else:
-            recalibrator = candidate.local_recalibrator("step", False, None, ONE_THREAD)
+            recalibrator = candidate.local_recalibrator("step", None, None, ONE_THREAD)
         space = self.spaces[0]["input" if candidate.space is None else candidate.space]
         fitted = recalibrator.fit(self.dist[0], self.y[0], space)
         return float(nc.scores.crps(self.recalibrate(fitted, candidate.space), self.y[1]).mean())

@@ -32,6 +32,18 @@ def everything(out):
     return np.column_stack(said)
 
 
+def drawn(values, ends, trust, score):
+    """What becomes of one value, as documented: outwards by the trust, inwards by less, and between by its score."""
+    narrowing = max(0.0, 1 - 50 * (1 - trust) ** 0.5)
+    is_up = values > ends
+    outwards = (score if is_up else -score) / 2 + 0.5
+    share = narrowing + (trust - narrowing) * min(max(outwards, 0.0), 1.0)
+    return ends + share * (values - ends)
+
+
+slow_draw = np.vectorize(drawn, otypes=[float])
+
+
 # ---- the trust ------------------------------------------------------------------------------------------------------
 
 
@@ -146,10 +158,38 @@ def test_curves_are_blended_at_every_score(rule):
     knots = out.scores.law(out.scores.find(slice(0, M))).line.scores
     t = BELOW[:, np.newaxis]
     found, whole = out.faded(BELOW).from_z(knots), out.from_z(knots)
-    np.testing.assert_allclose(found, t * whole + (1 - t) * knots, rtol=1e-9, atol=1e-9)
-    far = np.array([[-30.0, 30.0]])  # slopes of the tails are blended too
-    expected = t * out.from_z(far) + (1 - t) * far
-    np.testing.assert_allclose(out.faded(BELOW).from_z(far), expected, rtol=1e-9)
+    np.testing.assert_allclose(found, slow_draw(whole, knots, t, knots), rtol=1e-9, atol=1e-9)
+    for end in (-1, 1):  # slopes of the tails are blended too
+        far, farther = np.array([[30.0 * end]]), np.array([[31.0 * end]])
+        slope = end * (out.from_z(farther) - out.from_z(far))
+        blended = end * (out.faded(BELOW).from_z(farther) - out.faded(BELOW).from_z(far))
+        np.testing.assert_allclose(blended, slow_draw(slope, 1.0, t, 1.0), rtol=1e-9)
+
+
+def test_rows_that_are_not_trusted_do_not_get_narrower():
+    """Far enough from the median no interval of a faded row lies inside its base's, whatever neighbours say."""
+    near = np.linspace(0, 1, M) ** 0.05  # next to all trust, for most rows
+    for base in (nc.Normal(np.zeros(M), 0.2), nc.Normal(np.zeros(M), 5.0)):  # neighbours ask for more, or for less
+        out = fit("predictive").recalibrate(nc.Normal(np.zeros(M), 1.0), SPACE_NEW)
+        out = nc.Recalibrated(base, out.scores)
+        faded = out.faded(near)
+        lower, upper = (
+            ends - base_ends for ends, base_ends in zip(faded.interval(0.9), base.interval(0.9), strict=True)
+        )
+        lost = near < 1 - (1 / 50) ** 2
+        assert lost.sum() > 10
+        assert (lower[lost] <= 1e-12).all()
+        assert (upper[lost] >= -1e-12).all()
+        assert (np.diff(faded.from_z(np.tile(SCORES, (M, 1))), axis=1) >= 0).all()
+
+
+def test_trust_is_lost_by_degrees():
+    """Nothing jumps: neither where trust begins to fall nor where narrowing ends."""
+    out = fit("predictive").recalibrate(NEW, SPACE_NEW)
+    for start in (1.0, 1 - 0.02**2, 0.5, 0.0):
+        step = 1e-12 if start == 1 else 1e-9  # √(1 - t) is steep at 1
+        near, at = (out.faded(np.full(M, t)) for t in (abs(start - step), start))
+        np.testing.assert_allclose(near.ppf([0.05, 0.5, 0.95]), at.ppf([0.05, 0.5, 0.95]), atol=1e-3)
 
 
 @pytest.mark.parametrize("rule", ["step", "conservative"])
@@ -166,7 +206,8 @@ def test_weighted_samples_are_blended_at_the_middle_of_their_weights(rule):
         counts = weights[row] > 0
         order = np.argsort(values[row][counts])
         z, w = values[row][counts][order], weights[row][counts][order]
-        expected = BELOW[row] * z + (1 - BELOW[row]) * ndtri(np.cumsum(w) - w / 2)
+        level = ndtri(np.cumsum(w) - w / 2)
+        expected = slow_draw(z, level, BELOW[row], level)
         own = np.argsort(found[place][found_weights[place] > 0])
         np.testing.assert_allclose(found[place][found_weights[place] > 0][own], expected, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(found_weights[place][found_weights[place] > 0][own], w, rtol=1e-12)
@@ -208,9 +249,10 @@ def test_one_law_for_all_rows_fades_as_well(rule):
     np.testing.assert_array_equal(faded.mean()[BELOW == 0], NEW.mean()[BELOW == 0])
     np.testing.assert_array_equal(everything(faded), np.vstack([everything(faded[row]) for row in range(M)]))
     # between the two at every level, as far as samples can tell
-    t, levels = BELOW[:, np.newaxis], [0.1, 0.5, 0.9]
-    expected = t * out.ppf(levels) + (1 - t) * NEW.ppf(levels)
-    np.testing.assert_allclose(faded.ppf(levels), expected, atol=0.06 * NEW.std().max())
+    levels, std = np.array([0.1, 0.5, 0.9]), NEW.std()[:, np.newaxis]
+    t, scores, whole = BELOW[:, np.newaxis], ndtri(levels), NEW.z(out.ppf(levels))
+    expected = NEW.from_z(slow_draw(whole, scores, t, scores))
+    assert (np.abs(faded.ppf(levels) - expected) <= 0.12 * std).all()
     np.testing.assert_array_equal(faded.reliability()["trust"], BELOW)
     np.testing.assert_array_equal(faded.faded(np.full(M, 0.5)).trust, np.minimum(BELOW, 0.5))
 
@@ -239,8 +281,8 @@ def test_what_needs_no_trust_or_has_a_curve_a_row():
     curves = nc.QuantileNetRecalibrator(epochs=1, rng=1).fit(DIST, Y, SPACE).recalibrate(NEW, SPACE_NEW)
     z, t = np.array([[-2.0, 0.3]]), BELOW[:, np.newaxis]
     standard = nc.Recalibrated(nc.Normal(np.zeros(M), 1.0), curves.scores)
-    expected = t * standard.from_z(z) + (1 - t) * z
-    np.testing.assert_allclose(standard.faded(BELOW).from_z(z), expected, atol=0.02)
+    expected = slow_draw(standard.from_z(z), z, t, z)  # but between knots
+    np.testing.assert_allclose(standard.faded(BELOW).from_z(z), expected, atol=0.06)
 
 
 def test_conformal_predictions_fade_and_keep_no_guarantee():

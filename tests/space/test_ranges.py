@@ -66,6 +66,20 @@ def test_points_too_few_to_tell_trust_everything(n):
 def test_the_limit_is_a_conformal_quantile():
     values = np.arange(99.0)
     assert upper_limit(values, 0.05) == 94.0
-    assert upper_limit(values, 0.001) == 98.0
+    assert upper_limit(values, 0.01) == 98.0
     assert upper_limit(values, 0.999) == upper_limit(values, 1.0) == 0.0
     assert upper_limit(np.empty(0), 0.05) == np.inf
+
+
+def test_few_values_are_carried_on_by_an_exponential_tail():
+    values = np.arange(99.0)
+    # of an exponential tail from the median, 49, the greatest of 99 stands for 1 / 100: rate = 49 / log 50
+    assert upper_limit(values, 0.001) == pytest.approx(49 + 49 * np.log(500) / np.log(50), rel=1e-12)
+    just = np.nextafter(0.01, 0)
+    assert upper_limit(values, just) == pytest.approx(98.0, rel=1e-9)
+    assert upper_limit(np.array([3.0]), 0.1) == 3.0
+    assert upper_limit(np.array([1.0, np.inf]), 0.1) == np.inf
+    rng = np.random.default_rng(3)
+    exceeded = [upper_limit(rng.exponential(size=60), 0.004) < rng.exponential() for _ in range(20_000)]
+    # the limit is uncertain, and so exceeded more often than by 0.004; the greatest of 60 would be by 0.016
+    assert np.mean(exceeded) < 0.008

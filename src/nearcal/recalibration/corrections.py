@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from nearcal._arrays import FloatArray, IntArray
+from nearcal._arrays import FloatArray, IntArray, check_choice
 from nearcal._growing import GrowingRows
 from nearcal._sample_weights import average, effective_size
-from nearcal._saved import check_fields, instance, number, savable, saved_array
+from nearcal._saved import check_fields, flag, instance, number, savable, saved_array
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Neighborhoods
+from nearcal.recalibration.row_trend import latest_rows
 from nearcal.space import View
 
 if TYPE_CHECKING:
@@ -341,7 +342,7 @@ def _trust(variance: float, error_variance: FloatArray) -> FloatArray:
 _KNOTS = 63
 
 
-@savable
+@savable(trend=flag)
 @dataclass(frozen=True)
 class Polish(Correction):
     """Make up, for all rows alike, for what neighbourhoods get wrong on average.
@@ -351,9 +352,23 @@ class Polish(Correction):
     moved to probability i / (n + 1). Predictions are then as well calibrated overall as after global recalibration. It
     needs a continuous quantile rule, "interpolated" or "predictive". With a radius it is learnt from neighbourhoods
     that are not thin, and applied to all.
+
+    Parameters
+    ----------
+    trend : bool
+        Whether to test such scores for a trend along the rows, of their level or their spread, in order of time where
+        ``time`` is given to ``fit``, else as they come. Where there is one, at a rate of false alarms of 1% (rows that
+        err alike for a while count for fewer), the latest quarter of the rows alone is learnt from, 100 rows at least,
+        and a :class:`nearcal.DependenceWarning` tells: new rows come after them.
     """
 
+    trend: bool = False
+
     needs_continuous_rule = True
+
+    def check(self) -> None:
+        """Validate the parameter."""
+        check_choice(self.trend, (False, True), "trend")
 
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntPolish | None":
         """Learn from the scores of calibration points in the distributions that the others make for them.
@@ -364,7 +379,13 @@ class Polish(Correction):
         scores. Where points have weights, a score with the share q of all weight below it, and half of its own, is
         worth the probability (n q + ½) / (n + 1), with n the effective size.
         """
-        scores, weights = _left_out_scores(left_out)
+        scores, rows = _left_out_scores(left_out)
+        if self.trend:
+            by_time = left_out.order[np.isin(left_out.order, rows)]
+            latest = latest_rows(scores, np.searchsorted(rows, by_time))
+            scores, rows = scores[latest], rows[latest]
+        of_points = left_out.calibration.weights
+        weights = None if of_points is None else of_points.relative[rows]
         different, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
         if len(different) < 2:
             return None
@@ -413,14 +434,14 @@ class LearntPolish(LearntCorrection):
         return cls(line.scores[0], line.values[0])
 
 
-def _left_out_scores(left_out: "LeaveOneOut") -> tuple[FloatArray, FloatArray | None]:
-    """Return the scores of calibration points in the distributions that the others make for them, and weights."""
-    z, weights = left_out.calibration.z, left_out.calibration.weights
+def _left_out_scores(left_out: "LeaveOneOut") -> tuple[FloatArray, IntArray]:
+    """Return the scores of calibration points in the distributions that the others make for them, and which points."""
+    z = left_out.calibration.z
     if len(z) < 2:
-        return np.empty(0), None
+        return np.empty(0), np.empty(0, dtype=np.intp)
     scores = left_out.gather(lambda steps, rows: _middle_score(left_out.law(steps), z[rows]), np.full(len(z), np.nan))
-    known = ~np.isnan(scores)
-    return scores[known], None if weights is None else weights.relative[known]
+    known = np.flatnonzero(~np.isnan(scores))
+    return scores[known], known
 
 
 def _middle_score(curve: Curve, z: FloatArray) -> FloatArray:

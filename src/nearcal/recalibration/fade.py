@@ -32,6 +32,7 @@ FADES_TO: tuple[FadeTo, ...] = get_args(FadeTo)
 FALSE_ALARM = 0.01
 
 _LEAST_GAP, _LARGEST_GAP = np.log(1.1), np.log(2.0)  # of log distances, between full trust and none
+_FASTER = 50.0  # times as fast as the way is gone, trust in what narrows is lost
 _OF_RANGES = 5  # times the rate of isolation: fading is slow there, and few points with many columns leave no room
 _FAR_ABOVE, _LEAST_ROWS = 4, 10  # times what is expected, and faded rows, from which there is a warning
 
@@ -41,9 +42,14 @@ _FAR_ABOVE, _LEAST_ROWS = 4, 10  # times what is expected, and faded rows, from 
 class Fade(Correction):
     """Let rows unlike the calibration set keep their base distribution, by degrees. It comes last.
 
-    Every row has a trust t between 0 and 1: the quantile function of its scores becomes t q(s) + (1 - t) s at normal
+    Every row has a trust t between 0 and 1: the quantile function of its scores becomes s + τ (q(s) - s) at normal
     score s, so that t = 1 leaves its result as it is and t = 0 leaves its base distribution as it is, both to the last
-    bit. t is the lesser of two, each 1 - s² after a share s of the way from a limit to where nothing is left:
+    bit. What leads outwards, above the median upwards and below it downwards, is trusted by τ = t. What leads inwards
+    is trusted by τ = n = max(0, 1 - 50 √(1 - t)), next to nothing: a distribution that is too wide does little harm,
+    and one that points elsewhere made too narrow does much. Between scores of -1 and 1, where neither is in nor out, τ
+    goes from one to the other in proportion to s, so that quantiles keep their order.
+
+    t is the lesser of two, each 1 - w² after a share w of the way from a limit to where nothing is left:
 
     - **Isolation.** Let u be the distance from the row to its k-th neighbour, u* what such distances of calibration
       points among the others exceed with probability ``false_alarm``, and m their median. On the scale of log u, the
@@ -56,9 +62,10 @@ class Fade(Correction):
       and there the model extrapolates, and so would its recalibration. (With the cosine metric, to which lengths mean
       nothing, ranges are not looked at.)
 
-    Of n calibration points, what is exceeded with probability p is the ⌈(1 - p)(n + 1)⌉-th smallest value, or the
-    largest where n is too small for that. Under the rules "step" and "conservative", where scores are a weighted
-    sample, the score of a neighbour becomes t z_i + (1 - t) Φ⁻¹(c_i), with c_i the weight below it and half of its own.
+    Of n calibration points, what is exceeded with probability p is the ⌈(1 - p)(n + 1)⌉-th smallest value; where n is
+    too small for that, the largest, carried on by an exponential tail: farther from the median by the ratio of log 2p
+    to log 2 / (n + 1). Under the rules "step" and "conservative", where scores are a weighted sample, the score of a
+    neighbour becomes s + τ (z_i - s) at s = Φ⁻¹(c_i), with c_i the weight below it and half of its own.
     Rows that ``Radius(thin="global")`` leaves to all points stay there.
 
     ``Recalibrated.trust`` tells t. A result of which ten rows or more have faded, and more than four times as many as
@@ -180,19 +187,31 @@ def ranges_of(space: FloatArray, false_alarm: float) -> Ranges:
 
 
 def fade_curve(curve: Curve, trust: FloatArray, towards: Curve | None) -> Curve:
-    """Return t q + (1 - t) g at the knots of each row's curve q, with g the curve of all rows, or the identity."""
+    """Return g + τ (q - g) at the knots of each row's curve q, with g the curve of all rows, or the identity."""
     line, t = curve.line, trust[:, np.newaxis]
     shape = len(t), line.values.shape[1]
-    scores = np.broadcast_to(line.scores, shape)
     faded = copy(line)
-    faded.scores = scores
-    ends = (scores, 1.0, 1.0) if towards is None else _at(towards, scores)  # of N(0, 1)
-    faded.values = t * np.broadcast_to(line.values, shape) + (1 - t) * ends[0]
-    faded.slope_below = t * line.slope_below + (1 - t) * ends[1]
-    faded.slope_above = t * line.slope_above + (1 - t) * ends[2]
+    faded.scores = scores = np.broadcast_to(line.scores, shape)
+    knots, below, above = (scores, 1.0, 1.0) if towards is None else _at(towards, scores)  # of N(0, 1)
+    faded.values = _draw(np.broadcast_to(line.values, shape), knots, t, scores)
+    outermost = np.ones_like(t)
+    faded.slope_below = _draw(line.slope_below, below, t, outermost)  # a steeper tail leads outwards, on either side
+    faded.slope_above = _draw(line.slope_above, above, t, outermost)
     center = (scores[:, :1] + scores[:, -1:]) / 2
-    faded.middle = t * line.middle + (1 - t) * (center if towards is None else towards.before(center))
+    faded.middle = _draw(line.middle, center if towards is None else towards.before(center), t, center)
     return Curve(faded)
+
+
+def _draw(values: FloatArray, ends: FloatArray | float, trust: FloatArray, scores: FloatArray) -> FloatArray:
+    """Return what lies between ends and values by the trust in rows, far less of it where a change leads inwards.
+
+    Both increase with the score, and so does what lies between: the share of a change upwards increases too, that of a
+    change downwards decreases, and where one turns into the other there is no change.
+    """
+    narrowing = np.maximum(1 - _FASTER * np.sqrt(1 - trust), 0.0)
+    outwards = np.clip((1 + scores * np.sign(values - ends)) / 2, 0.0, 1.0)
+    share = narrowing + (trust - narrowing) * outwards
+    return share * values + (1 - share) * ends
 
 
 def _at(curve: Curve, scores: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -200,7 +219,7 @@ def _at(curve: Curve, scores: FloatArray) -> tuple[FloatArray, FloatArray, Float
 
 
 def fade_steps(steps: Steps, trust: FloatArray, towards: CalibrationScores | None) -> Steps:
-    """Return weighted scores t z + (1 - t) g(c), with g the quantiles of all scores at level c, or Φ⁻¹(c)."""
+    """Return weighted scores g + τ (z - g), with g the quantiles of all scores at level c, or Φ⁻¹(c)."""
     near = _one_each(steps.neighborhoods)
     scores = steps.calibration.z[near.indices] if near.scores is None else near.scores
     moved = _move(near.padded(scores, 0.0), near.padded(near.weights, 0.0), trust, towards)
@@ -251,13 +270,11 @@ def _move(scores: FloatArray, weights: FloatArray, trust: FloatArray, towards: C
     above = np.cumsum(ordered[:, ::-1], axis=1)[:, ::-1] - ordered / 2
     counts = ordered > 0
     below, above = np.where(counts, below, 0.5), np.where(counts, above, 0.5)
-    if towards is None:
-        place = np.where(below < above, ndtri(below), -ndtri(above))
-    else:
-        place = steps_of(towards).score_quantiles(below)
-    t, moved = trust[:, np.newaxis], np.empty_like(scores)
-    own = np.take_along_axis(scores, order, axis=1)
-    np.put_along_axis(moved, order, np.where(counts, t * own + (1 - t) * place, own), axis=1)
+    level = np.where(below < above, ndtri(below), -ndtri(above))
+    place = level if towards is None else steps_of(towards).score_quantiles(below)
+    own, moved = np.take_along_axis(scores, order, axis=1), np.empty_like(scores)
+    drawn = _draw(own, place, trust[:, np.newaxis], level)
+    np.put_along_axis(moved, order, np.where(counts, drawn, own), axis=1)
     return moved
 
 

@@ -39,6 +39,8 @@ class LeaveOneOut:
     workers : Workers
     corrections : tuple of LearntCorrection
         What is made of neighbours' scores.
+    rows_by_time : ndarray of shape (n,), optional
+        The points from the oldest to the latest; None if they are in that order.
     """
 
     calibration: CalibrationScores
@@ -47,6 +49,12 @@ class LeaveOneOut:
     quantile_rule: QuantileRule
     workers: Workers
     corrections: tuple[LearntCorrection, ...] = ()
+    rows_by_time: IntArray | None = None
+
+    @property
+    def order(self) -> IntArray:
+        """The points from the oldest to the latest, as far as it is known."""
+        return np.arange(len(self.calibration)) if self.rows_by_time is None else self.rows_by_time
 
     def corrected(self, correction: LearntCorrection) -> "LeaveOneOut":
         """Return the same with one more correction."""

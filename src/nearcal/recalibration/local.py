@@ -223,7 +223,10 @@ class LocalRecalibrator(Recalibrator):
         """Learn from scores in a space that is ready; what is built there already is not built again."""
         workers = Workers.of(self.workers)
         neighborhood = self._neighborhood(calibration)
-        left_out = LeaveOneOut(calibration, lambda: space.views, neighborhood, self.quantile_rule, workers)
+        by_time = None if space.folds is None else space.folds.by_time
+        left_out = LeaveOneOut(
+            calibration, lambda: space.views, neighborhood, self.quantile_rule, workers, rows_by_time=by_time
+        )
         learnt = []
         for correction in self.corrections:
             correction_learnt = correction.learn(left_out, space.whole)

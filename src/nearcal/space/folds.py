@@ -44,11 +44,14 @@ class Folds:
         Rows with the same number depend on each other: errors of means are counted by these.
     words : str
         How rows were judged, to end a sentence with.
+    by_time : ndarray of shape (n,) or None
+        Rows from the oldest to the latest, of equal times as they come; None where nothing is known of time.
     """
 
     folds: tuple[Fold, ...]
     units: IntArray
     words: str
+    by_time: IntArray | None = None
 
     @property
     def rows(self) -> IntArray:
@@ -122,7 +125,9 @@ def _by_time(times: NDArray[Any], gap: Any, groups: IntArray | None) -> Folds:
             f"{' and some of them of other groups' * (groups is not None)}, got none; take a smaller gap, or more rows"
         )
     others = "earlier rows" if groups is None else "earlier rows of other groups"
-    return Folds(tuple(found), stretches(times, _UNITS), f"rows were judged by {others} alone")
+    return Folds(
+        tuple(found), stretches(times, _UNITS), f"rows were judged by {others} alone", np.argsort(times, kind="stable")
+    )
 
 
 def in_order(n: int) -> Folds:

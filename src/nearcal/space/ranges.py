@@ -17,13 +17,19 @@ _SPAN = 0.5  # of such units, over which all trust is lost
 
 
 def upper_limit(values: FloatArray, false_alarm: float) -> float:
-    """Return what one more value exceeds with probability ``false_alarm`` at most, the greatest if there are too few.
+    """Return what one more value exceeds with probability ``false_alarm`` at most, infinity if there are none.
 
-    That is the ⌈(1 - false_alarm)(n + 1)⌉-th smallest of n values, and infinity if there are none.
+    That is the ⌈(1 - false_alarm)(n + 1)⌉-th smallest of n values. Where these are too few to tell, the greatest stands
+    for the probability 1 / (n + 1), and a tail that falls exponentially from the median leads from it to the one asked
+    for: by few points a row would too often be called unlike them.
     """
     n = len(values)
     if n == 0:
         return np.inf
+    if false_alarm * (n + 1) < 1:
+        greatest, middle = float(values.max()), float(np.median(values))
+        more = np.log(2 * false_alarm) / np.log(2 / (n + 1)) - 1 if n > 1 else 0.0
+        return greatest + more * (greatest - middle) if np.isfinite(greatest - middle) else greatest
     place = int(np.clip(np.ceil((1 - false_alarm) * (n + 1)), 1, n)) - 1
     return float(np.partition(values, place)[place])
 

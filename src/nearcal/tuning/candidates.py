@@ -68,7 +68,7 @@ class Candidate:
         return (LocalLinear(),) * self.linear + (Shrinkage(),) * self.shrinkage
 
     def local_recalibrator(
-        self, quantile_rule: QuantileRule, polish: bool, fade: Fade | None, workers: Workers
+        self, quantile_rule: QuantileRule, polish: Polish | None, fade: Fade | None, workers: Workers
     ) -> LocalRecalibrator:
         """Return the recalibrator of a local candidate, not fitted."""
         assert self.smoothing is not None
@@ -78,7 +78,7 @@ class Candidate:
             smoothing=self.smoothing,
             scaling=self.scaling if self.components is None else Scaling(self.scaling, self.components),
             quantile_rule=quantile_rule,
-            corrections=self.corrections + (Polish(),) * polish + (() if fade is None else (fade,)),
+            corrections=(*self.corrections, *(one for one in (polish, fade) if one is not None)),
             workers=None if workers == Workers() else workers,
         )
 

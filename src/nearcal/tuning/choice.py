@@ -15,6 +15,7 @@ from nearcal.tuning.candidates import Candidate
 Rule = Literal["best", "one-standard-error", "two-standard-errors"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
+_FREE = 0.8  # of the score without recalibration: up to there, what brings less costs little to give up
 _LEAST_SHARE = 1e-3  # of the usual rate of false alarms of a fade, however much recalibration brings
 _NEGLIGIBLE = 2e-3  # of the best score: not worth a less simple choice, however certain
 
@@ -110,11 +111,12 @@ def choose(
 def fade_by_gain(candidates: Sequence[Candidate], comparison: Comparison, place: int) -> Fade:
     """Return how rows fade after a choice: the rarer without need, the more it brings.
 
-    A row that keeps its base distribution gives up what recalibration brings. Where that is a lot, a hundredth of all
-    rows, faded without need, would cost more than the rest of the choice has gained.
+    A row that keeps its base distribution gives up what recalibration brings: with g the score of the choice relative
+    to that of none, (1 - g) / g times the score of the choice, more if it is an odd row. So that those who fade without
+    need cost the same at any g, their rate is the usual one times g / (1 - g), over what that is at g = 0.8.
     """
     untouched = comparison.mean[[candidate.kind for candidate in candidates].index("none")]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.divide(comparison.mean[place], untouched)
-    share = float(np.clip(ratio, _LEAST_SHARE, 1.0)) if np.isfinite(ratio) else 1.0
-    return Fade(float(f"{Fade.false_alarm * share:.2g}"))
+        share = ratio / (1 - ratio) * (1 - _FREE) / _FREE if ratio < 1 else 1.0
+    return Fade(float(f"{Fade.false_alarm * float(np.clip(share, _LEAST_SHARE, 1.0)):.2g}"))

@@ -19,6 +19,7 @@ from nearcal.recalibration import (
     GlobalRecalibrator,
     IdentityRecalibrator,
     LocalRecalibrator,
+    Polish,
     QuantileRule,
     Smoothing,
     Workers,
@@ -26,12 +27,13 @@ from nearcal.recalibration import (
 )
 from nearcal.recalibration.base import weighted_rows
 from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.row_trend import latest_rows
 from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant, kept_relations
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain
 from nearcal.tuning.evidence import Tuning, explain, tabulate
-from nearcal.tuning.row_order import folds_of, ks_p_value
+from nearcal.tuning.row_order import folds_of, ks_p_value, order_of
 from nearcal.tuning.scoring import Places, Scorer
 from nearcal.tuning.weighted_scoring import WeightedScorer
 
@@ -165,13 +167,14 @@ def tune(
     shrinkage : "auto", bool or sequence of bool
         Whether there is a :class:`Shrinkage`; "auto" tries both, for the two best local candidates.
     polish : "auto" or bool
-        Whether a local choice is followed by :class:`Polish`; "auto" does so where the quantile rule allows it.
+        Whether a local choice is followed by :class:`Polish`; "auto" does so where the quantile rule allows it. Unless
+        there are ``groups`` alone, or ``time`` is False, it looks for a trend along the rows.
     fade : "auto", bool or float
         Whether rows unlike the calibration set keep their base distribution, by degrees, after a local choice
-        (:class:`Fade`); a number is its ``false_alarm``. "auto" is True: a hundredth, times the leave-one-out CRPS of
-        the choice relative to that of no recalibration, since the more recalibration brings, the more a row loses that
-        fades without need. A global choice does not look where rows are: there nothing fades, but in
-        :func:`nearcal.calibrate`, which looks at the inputs as well.
+        (:class:`Fade`); a number is its ``false_alarm``. "auto" is True: a hundredth; or, with g the leave-one-out
+        CRPS of the choice relative to that of no recalibration, g / (4 - 4g) hundredths where g is below 0.8: the more
+        recalibration brings, the more a row loses that fades without need. A global choice does not look where rows
+        are: there nothing fades, but in :func:`nearcal.calibrate`, which looks at the inputs as well.
     quantile_rule : "auto" or {"step", "interpolated", "predictive", "conservative"}
         How quantiles are read from what is chosen; "auto" is "predictive": the choice is often of few neighbours, whose
         outermost values are no quantiles to trust.
@@ -234,6 +237,11 @@ def tune(
     rows has by chance, a :class:`DependenceWarning` says so, and rows are kept together in ten stretches in the order
     given, each recalibrated by those that are at least half a stretch away. ``time=False`` leaves that out.
 
+    Left-out scores of a local choice, and scores before a global one, are also tested for a trend along the rows, of
+    their level or their spread: in order of time, or as they come where nothing is said. Where there is one, the latest
+    quarter of the rows alone says how predictions are off overall (``Polish(trend=True)``, which has the details); a
+    global choice is fitted to it.
+
     With weights a row is left out with all of its weight, and k keeps its meaning. The mean of scores is weighted, with
     the standard error of a ratio of sums; the Kolmogorov-Smirnov test takes the effective size for the number of rows.
 
@@ -290,7 +298,8 @@ def tune(
         place, within = choose(candidates, comparison, rule, is_calibrated)
         if _is_auto(fade) or fade is True:
             menu = replace(menu, fade=fade_by_gain(candidates, comparison, place))
-        recalibrator = _fit(candidates[place], calibration, places, menu, workers.silent())
+        by_time = order_of(folds, groups, time, len(y))
+        recalibrator = _fit(candidates[place], calibration, places, menu, by_time, workers.silent())
         report(total)  # candidates that there were not
     return Tuning(
         tabulate(candidates, comparison, place),
@@ -312,15 +321,23 @@ def _score(scorer: Scorer, menu: Menu) -> dict[Candidate, FloatArray]:
 
 
 def _fit(
-    chosen: Candidate, calibration: CalibrationScores, places: Places, menu: Menu, workers: Workers
+    chosen: Candidate,
+    calibration: CalibrationScores,
+    places: Places,
+    menu: Menu,
+    by_time: IntArray | None,
+    workers: Workers,
 ) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator:
     """Return the fitted recalibrator of the choice, in the space that it was scored in."""
     if chosen.kind == "none":
         return IdentityRecalibrator().fit_scores(calibration)
     if chosen.kind == "global":
+        if by_time is not None:
+            calibration = calibration.restricted(latest_rows(calibration.z, by_time))
         return GlobalRecalibrator(quantile_rule=menu.quantile_rule).fit_scores(calibration)
     assert chosen.k is not None
-    recalibrator = chosen.local_recalibrator(menu.quantile_rule, menu.polish, menu.fade, workers)
+    polish = Polish(trend=by_time is not None) if menu.polish else None
+    recalibrator = chosen.local_recalibrator(menu.quantile_rule, polish, menu.fade, workers)
     return recalibrator.fit_space(calibration, places[chosen.place].for_neighbors(chosen.k))
 
 

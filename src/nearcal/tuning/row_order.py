@@ -38,6 +38,13 @@ def folds_of(z: FloatArray, groups: Any, time: Any, gap: Any) -> Folds | None:
     return in_order(len(z))
 
 
+def order_of(folds: Folds | None, groups: Any, time: Any, n: int) -> IntArray | None:
+    """Return rows from the oldest to the latest: by time, or as they come where nothing is said; else None."""
+    if folds is not None and folds.by_time is not None:
+        return folds.by_time
+    return np.arange(n) if groups is None and time is None else None
+
+
 def serial_correlation(z: FloatArray) -> float:
     """Return Spearman's correlation of the scores of rows and of those after them; 0 where all are equal."""
     if len(z) < 3:

@@ -1,0 +1,65 @@
+"""Whether scores change along the rows of a calibration set, in level or in spread; and which rows then count.
+
+New rows come after those of the calibration set. Where what is left of the errors has a trend, the latest rows are more
+like new ones than all rows are.
+"""
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._errors import DependenceWarning, warn_user
+
+FALSE_ALARM = 0.01  # of both tests together
+_LEAST_TREND = 0.05  # as a correlation with the order: what is less changes spreads by a tenth from first to last
+_FEWEST = 20  # rows: of fewer no trend can be told
+_LATEST, _ENOUGH = 0.25, 100  # share of the rows that counts where there is a trend; but so many at least
+
+
+def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
+    """Return the rows that stand for new ones, in increasing order: all, or the latest where scores have a trend.
+
+    Level and spread are tested: Spearman's correlation ρ of scores, and of their absolute values, with their place in
+    ``order``. With r the correlation of ranks that follow each other, at least 0, ρ √((n - 1)(1 - r) / (1 + r)) is
+    standard Normal where there is no trend: rows that err alike for a while are worth fewer. Each is held to a
+    probability of 0.005, and what is below 0.05 is no trend to speak of. If there is one, it is told.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Normal scores of rows under what was made of them.
+    order : ndarray of shape (n,)
+        The rows, the oldest first.
+    """
+    n = len(scores)
+    level, spread = correlation_with_order(scores[order]), correlation_with_order(np.abs(scores[order]))
+    if n < _FEWEST or not (_is_trend(*level) or _is_trend(*spread)):
+        return np.arange(n)
+    count = max(int(np.ceil(_LATEST * n)), min(_ENOUGH, n))
+    if count < n:
+        warn_user(
+            f"scores of the calibration set change along its rows: their level has a correlation of {level[0]:.2f}, "
+            f"their spread of {spread[0]:.2f} with the place of a row. So the {count} latest of {n} rows alone say how "
+            "predictions are off overall. If the order of rows means nothing, time=False says so, or shuffle them; if "
+            "they are in order of time, calibrate with newer rows, and often. On the command line: --any-order",
+            DependenceWarning,
+        )
+    return np.sort(order[n - count :])
+
+
+def correlation_with_order(values: FloatArray) -> tuple[float, float]:
+    """Return Spearman's correlation of values with their place, and the same in standard errors."""
+    n = len(values)
+    ranks, places = rankdata(values), np.arange(n) - (n - 1) / 2
+    ranks = ranks - ranks.mean()
+    total = float(ranks @ ranks)
+    if n < 2 or not total > 0:
+        return 0.0, 0.0
+    correlation = float(ranks @ places) / np.sqrt(total * float(places @ places))
+    serial = max(float(ranks[:-1] @ ranks[1:]) / total, 0.0)
+    return correlation, correlation * np.sqrt((n - 1) * (1 - serial) / (1 + serial))
+
+
+def _is_trend(correlation: float, in_errors: float) -> bool:
+    return abs(correlation) >= _LEAST_TREND and abs(in_errors) > -float(ndtri(FALSE_ALARM / 4))
