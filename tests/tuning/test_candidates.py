@@ -13,12 +13,13 @@ FULL = nc.Candidate("local", "hidden", "whiten", 3, 20, "epanechnikov", linear=T
 def test_the_recalibrator_of_a_candidate_has_its_settings_and_no_others(polish):
     workers = nc.Workers(threads=1)
     polished = (nc.Polish(),) * polish
-    plain = PLAIN.local_recalibrator("predictive", polish, None, nc.Workers())
+    chosen = nc.Polish() if polish else None
+    plain = PLAIN.local_recalibrator("predictive", chosen, None, nc.Workers())
     by_hand = nc.LocalRecalibrator(
         50, smoothing="biweight", scaling="standard", quantile_rule="predictive", corrections=polished
     )
     assert plain.get_params() == by_hand.get_params()
-    full = FULL.local_recalibrator("interpolated", polish, nc.Fade(0.02), workers)
+    full = FULL.local_recalibrator("interpolated", chosen, nc.Fade(0.02), workers)
     by_hand = nc.LocalRecalibrator(
         20,
         scaling=nc.Scaling("whiten", 3),

@@ -331,10 +331,11 @@ def test_rows_fade_unless_said_otherwise(fade):
     tuning = nc.tune(dist, y, x, k=30, scaling="standard", rule="best", fade=fade, **PLAIN)
     scores = {row["kind"]: row["crps"] for row in tuning.table if row["kind"] == "none" or row["chosen"]}
     # the rarer without need, the more recalibration brings
-    by_gain = nc.Fade(float(f"{0.01 * scores['local'] / scores['none']:.2g}"))
+    gain = scores["local"] / scores["none"]
+    by_gain = nc.Fade(float(f"{0.01 * gain / (4 - 4 * gain):.2g}"))
     assert by_gain.false_alarm < 0.01
     assert tuning.fade == {"auto": by_gain, True: by_gain, 0.1: nc.Fade(0.1), False: None}[fade]
-    assert tuning.recalibrator.corrections == (nc.Polish(), *((tuning.fade,) if tuning.fade else ()))
+    assert tuning.recalibrator.corrections == (nc.Polish(trend=True), *((tuning.fade,) if tuning.fade else ()))
 
 
 @pytest.mark.parametrize("fade", ["no", 0.0, 1.0, -0.1, None])
@@ -386,7 +387,7 @@ def test_the_recalibrator_is_fitted_as_if_by_hand_to_the_last_bit(case):
         quantile_rule=rule,
         corrections=(nc.LocalLinear(),) * chosen.linear
         + (nc.Shrinkage(),) * chosen.shrinkage
-        + (nc.Polish(),) * polish
+        + (nc.Polish(trend=True),) * polish
         + (tuning.fade,),
     )
     assert repr(fitted) == repr(by_hand)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from nearcal._arrays import FloatArray, IntArray, check_choice
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._errors import InvalidParameterError
 from nearcal._growing import GrowingRows
 from nearcal._sample_weights import average, effective_size
 from nearcal._saved import check_fields, flag, instance, number, savable, saved_array
@@ -357,9 +358,9 @@ class Polish(Correction):
     ----------
     trend : bool
         Whether to test such scores for a trend along the rows, of their level or their spread, in order of time where
-        ``time`` is given to ``fit``, else as they come. Where there is one, at a rate of false alarms of 1% (rows that
-        err alike for a while count for fewer), the latest quarter of the rows alone is learnt from, 100 rows at least,
-        and a :class:`nearcal.DependenceWarning` tells: new rows come after them.
+        ``time`` is given to ``fit``, else as they come. Where there is one, at a rate of false alarms of 1 in 1,000
+        (rows that err alike for a while count for fewer), the latest quarter of the rows alone is learnt from, 100 rows
+        at least, and a :class:`nearcal.DependenceWarning` tells: new rows come after them.
     """
 
     trend: bool = False
@@ -368,7 +369,8 @@ class Polish(Correction):
 
     def check(self) -> None:
         """Validate the parameter."""
-        check_choice(self.trend, (False, True), "trend")
+        if not isinstance(self.trend, bool):
+            raise InvalidParameterError(f"trend must be True or False, got {self.trend!r}")
 
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntPolish | None":
         """Learn from the scores of calibration points in the distributions that the others make for them.

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import DependenceWarning, warn_user
 
-FALSE_ALARM = 0.01  # of both tests together
+FALSE_ALARM = 1e-3  # of both tests together
 _LEAST_TREND = 0.05  # as a correlation with the order: what is less changes spreads by a tenth from first to last
 _FEWEST = 20  # rows: of fewer no trend can be told
 _LATEST, _ENOUGH = 0.25, 100  # share of the rows that counts where there is a trend; but so many at least
@@ -21,9 +21,9 @@ def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
     """Return the rows that stand for new ones, in increasing order: all, or the latest where scores have a trend.
 
     Level and spread are tested: Spearman's correlation ρ of scores, and of their absolute values, with their place in
-    ``order``. With r the correlation of ranks that follow each other, at least 0, ρ √((n - 1)(1 - r) / (1 + r)) is
-    standard Normal where there is no trend: rows that err alike for a while are worth fewer. Each is held to a
-    probability of 0.005, and what is below 0.05 is no trend to speak of. If there is one, it is told.
+    ``order``. With r the correlation of ranks, less their line, that follow each other, at least 0, this is
+    ρ √((n - 1)(1 - r) / (1 + r)) in standard errors: rows that err alike for a while are worth fewer. Each is held to a
+    probability of 0.0005, and what is below 0.05 is no trend to speak of. If there is one, it is told.
 
     Parameters
     ----------
@@ -57,7 +57,9 @@ def correlation_with_order(values: FloatArray) -> tuple[float, float]:
     if n < 2 or not total > 0:
         return 0.0, 0.0
     correlation = float(ranks @ places) / np.sqrt(total * float(places @ places))
-    serial = max(float(ranks[:-1] @ ranks[1:]) / total, 0.0)
+    rest = ranks - float(ranks @ places) / float(places @ places) * places  # a trend alone makes neighbours alike
+    left = float(rest @ rest)
+    serial = max(float(rest[:-1] @ rest[1:]) / left, 0.0) if left > 0 else 0.0
     return correlation, correlation * np.sqrt((n - 1) * (1 - serial) / (1 + serial))
 
 
