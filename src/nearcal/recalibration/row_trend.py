@@ -20,9 +20,10 @@ _LATEST, _ENOUGH = 0.25, 100  # share of the rows that counts where there is a t
 def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
     """Return the rows that stand for new ones, in increasing order: all, or the latest where scores have a trend.
 
-    Level and spread are tested: Spearman's correlation ρ of scores, and of their absolute values, with their place in
-    ``order``. With r the correlation of ranks, less their line, that follow each other, at least 0, this is
-    ρ √((n - 1)(1 - r) / (1 + r)) in standard errors: rows that err alike for a while are worth fewer. Each is held to a
+    Level and spread are tested by the correlation ρ of places in ``order`` with normal scores of ranks R: with
+    Φ⁻¹(R / (n + 1)) of the scores, and with squares of Φ⁻¹(½ + R / (2n + 2)) of their absolute values, as in the test
+    of Klotz. With r the correlation of those that follow each other, less their line, at least 0, it comes to
+    ρ √((n - 1)(1 - r) / (1 + r)) standard errors: rows that err alike for a while are worth fewer. Each is held to a
     probability of 0.0005, and what is below 0.05 is no trend to speak of. If there is one, it is told.
 
     Parameters
@@ -31,9 +32,15 @@ def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
         Normal scores of rows under what was made of them.
     order : ndarray of shape (n,)
         The rows, the oldest first.
+
+    References
+    ----------
+    J. Klotz, *Nonparametric Tests for Scale*, The Annals of Mathematical Statistics 33:498-512, 1962,
+    doi:10.1214/aoms/1177704576.
     """
     n = len(scores)
-    level, spread = correlation_with_order(scores[order]), correlation_with_order(np.abs(scores[order]))
+    shares = rankdata(scores[order]) / (n + 1), rankdata(np.abs(scores[order])) / (n + 1)
+    level, spread = correlation_with_order(ndtri(shares[0])), correlation_with_order(ndtri(0.5 + shares[1] / 2) ** 2)
     if n < _FEWEST or not (_is_trend(*level) or _is_trend(*spread)):
         return np.arange(n)
     count = max(int(np.ceil(_LATEST * n)), min(_ENOUGH, n))
@@ -49,17 +56,17 @@ def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
 
 
 def correlation_with_order(values: FloatArray) -> tuple[float, float]:
-    """Return Spearman's correlation of values with their place, and the same in standard errors."""
+    """Return the correlation of values with their place, and the same in standard errors."""
     n = len(values)
-    ranks, places = rankdata(values), np.arange(n) - (n - 1) / 2
-    ranks = ranks - ranks.mean()
-    total = float(ranks @ ranks)
-    if n < 2 or not total > 0:
+    places = np.arange(n) - (n - 1) / 2
+    values = values - values.mean() if n else values
+    total, length = float(values @ values), float(places @ places)
+    if not total * length > 0:
         return 0.0, 0.0
-    correlation = float(ranks @ places) / np.sqrt(total * float(places @ places))
-    rest = ranks - float(ranks @ places) / float(places @ places) * places  # a trend alone makes neighbours alike
-    left = float(rest @ rest)
-    serial = max(float(rest[:-1] @ rest[1:]) / left, 0.0) if left > 0 else 0.0
+    together = float(values @ places)
+    correlation = together / np.sqrt(total * length)
+    rest = values - together / length * places  # a trend alone makes neighbours alike
+    serial = max(float(rest[:-1] @ rest[1:]) / max(float(rest @ rest), 1e-300), 0.0)
     return correlation, correlation * np.sqrt((n - 1) * (1 - serial) / (1 + serial))
 
 

@@ -15,7 +15,7 @@ from nearcal.tuning.candidates import Candidate
 Rule = Literal["best", "one-standard-error", "two-standard-errors"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
-_FREE = 0.8  # of the score without recalibration: up to there, what brings less costs little to give up
+_FREE = 2 / 3  # of the score without recalibration: up to there, what brings less costs little to give up
 _LEAST_SHARE = 1e-3  # of the usual rate of false alarms of a fade, however much recalibration brings
 _NEGLIGIBLE = 2e-3  # of the best score: not worth a less simple choice, however certain
 
@@ -113,7 +113,7 @@ def fade_by_gain(candidates: Sequence[Candidate], comparison: Comparison, place:
 
     A row that keeps its base distribution gives up what recalibration brings: with g the score of the choice relative
     to that of none, (1 - g) / g times the score of the choice, more if it is an odd row. So that those who fade without
-    need cost the same at any g, their rate is the usual one times g / (1 - g), over what that is at g = 0.8.
+    need cost the same at any g, their rate is the usual one times g / (1 - g), over what that is at g = 2/3.
     """
     untouched = comparison.mean[[candidate.kind for candidate in candidates].index("none")]
     with np.errstate(divide="ignore", invalid="ignore"):
