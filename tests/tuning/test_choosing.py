@@ -332,7 +332,7 @@ def test_rows_fade_unless_said_otherwise(fade):
     scores = {row["kind"]: row["crps"] for row in tuning.table if row["kind"] == "none" or row["chosen"]}
     # the rarer without need, the more recalibration brings
     gain = scores["local"] / scores["none"]
-    by_gain = nc.Fade(float(f"{0.01 * gain / (2 - 2 * gain):.2g}"))
+    by_gain = nc.Fade(float(f"{0.01 * (1.5 * gain) ** 4:.2g}"))
     assert by_gain.false_alarm < 0.01
     assert tuning.fade == {"auto": by_gain, True: by_gain, 0.1: nc.Fade(0.1), False: None}[fade]
     assert tuning.recalibrator.corrections == (nc.Polish(trend=True), *((tuning.fade,) if tuning.fade else ()))

@@ -112,11 +112,11 @@ def fade_by_gain(candidates: Sequence[Candidate], comparison: Comparison, place:
     """Return how rows fade after a choice: the rarer without need, the more it brings.
 
     A row that keeps its base distribution gives up what recalibration brings: with g the score of the choice relative
-    to that of none, (1 - g) / g times the score of the choice, more if it is an odd row. So that those who fade without
-    need cost the same at any g, their rate is the usual one times g / (1 - g), over what that is at g = 2/3.
+    to that of none, (1 - g) / g times the score of the choice on average, and several times that if it is an odd row of
+    a model that is far off. The rate is the usual one where g is 2/3 or more, and falls with its fourth power below.
     """
     untouched = comparison.mean[[candidate.kind for candidate in candidates].index("none")]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.divide(comparison.mean[place], untouched)
-        share = ratio / (1 - ratio) * (1 - _FREE) / _FREE if ratio < 1 else 1.0
-    return Fade(float(f"{Fade.false_alarm * float(np.clip(share, _LEAST_SHARE, 1.0)):.2g}"))
+        ratio = float(np.divide(comparison.mean[place], untouched))
+    share = float(np.clip((ratio / _FREE) ** 4, _LEAST_SHARE, 1.0)) if np.isfinite(ratio) else 1.0
+    return Fade(float(f"{Fade.false_alarm * share:.2g}"))

@@ -172,7 +172,7 @@ def tune(
     fade : "auto", bool or float
         Whether rows unlike the calibration set keep their base distribution, by degrees, after a local choice
         (:class:`Fade`); a number is its ``false_alarm``. "auto" is True: a hundredth; or, with g the leave-one-out
-        CRPS of the choice relative to that of no recalibration, g / (2 - 2g) hundredths where g is below 2/3: the more
+        CRPS of the choice relative to that of no recalibration, (3g / 2)⁴ hundredths where g is below 2/3: the more
         recalibration brings, the more a row loses that fades without need. A global choice does not look where rows
         are: there nothing fades, but in :func:`nearcal.calibrate`, which looks at the inputs as well.
     quantile_rule : "auto" or {"step", "interpolated", "predictive", "conservative"}
