@@ -35,8 +35,13 @@ MOST_HARM, NEAR = 1.02, 0.03  # what is asked: relative CRPS, and distance of th
 LEAST_DIFFERENCE = 0.005  # of coverages: ten rows of 2,000
 #: Cases that the rules of fading were chosen on, with seed 0. After runs with seeds 1 to 3 the span over which ranges
 #: lose trust was halved, inputs were looked at by themselves, trust was let fall slowly at first, and the rate of false
-#: alarms was made to depend on what recalibration brings.
-CHOSEN_ON = ("daily_climate", "boston", "concrete", "power", "kin8nm", "mean", "spread, told", "inputs")
+#: alarms was made to depend on what recalibration brings. After the table of seed 4, and with seed 0 again, came less
+#: trust in what narrows, limits beyond the farthest of few points, and trends along the rows. Runs of seed 11 changed
+#: the statistic of trends of spread, and how the rate falls. Seed 12 was judged once.
+CHOSEN_ON = (
+    "elec2", "daily_climate", "yacht", "boston", "concrete", "wine_red", "power", "kin8nm", "naval", "mean",
+    "mean, told", "spread", "spread, told", "inputs",
+)  # fmt: skip
 
 
 class Drift(SetStudy):
@@ -57,7 +62,7 @@ class Drift(SetStudy):
             "length": scale.choose(9000, quick=1200),
             "most": scale.choose((6000, 2000, 2000), quick=QUICK_ROWS),
             "rows": scale.choose((10_000, 2_000, 2_000), quick=QUICK_ROWS),
-            "seeds": scale.seed_list(1, first=4),
+            "seeds": scale.seed_list(2, first=11),
         }
 
     def units(self, settings: Mapping[str, Any]) -> list[Unit]:
@@ -224,12 +229,13 @@ def is_near(row: Row, base: Row, tolerance: float = 0.0) -> bool:
 def as_markdown(rows: Sequence[Row]) -> str:
     """Return the table of all cases, and the losses where rows are exchangeable."""
     cases = _by_case(rows)
-    columns: dict[str, list[str]] = {"case": [], "base model": []}
+    columns: dict[str, list[str]] = {"case": [], "base model": [], "seed": []}
     columns |= {method: [] for method in METHODS} | {"faded": [], "chosen on": []}
-    for (_, name, end, model, _), methods in cases.items():
+    for (_, name, end, model, seed), methods in cases.items():
         base = methods["base"]
         columns["case"].append(f"{name} {end}".strip())
         columns["base model"].append(model)
+        columns["seed"].append(str(seed))
         for method in METHODS:
             row = methods[method]
             ratio = f"{row['crps'] / base['crps']:.3f}" if method != "base" else "1"
@@ -245,7 +251,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
         "cent / its least over ten stretches. `!` marks a CRPS more than 2% above the base model's; `*` a coverage of "
         "the default that is neither within 3 points of nominal nor, to half a point, as near to it as the base's. "
         "Faded: the share of rows whose trust is below 1. Rules were chosen on cases so marked, with other "
-        "seeds."
+        "seeds and after a look at seed 11."
     )
     return "\n\n".join([about, markdown_table(columns), _exchangeable_table(rows)])
 

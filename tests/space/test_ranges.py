@@ -75,6 +75,7 @@ def test_few_values_are_carried_on_by_an_exponential_tail():
     values = np.arange(99.0)
     # of an exponential tail from the median, 49, the greatest of 99 stands for 1 / 100: rate = 49 / log 50
     assert upper_limit(values, 0.001) == pytest.approx(49 + 49 * np.log(500) / np.log(50), rel=1e-12)
+    assert upper_limit(values, 0.00049) == np.inf  # a twentieth of what 99 values tell
     just = np.nextafter(0.01, 0)
     assert upper_limit(values, just) == pytest.approx(98.0, rel=1e-9)
     assert upper_limit(np.array([3.0]), 0.1) == 3.0

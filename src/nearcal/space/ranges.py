@@ -14,17 +14,19 @@ from nearcal._saved import float_array, number, require, savable
 
 _TAIL = 0.1  # share of the points at either end of a column whose spread is the unit of what lies beyond
 _SPAN = 0.5  # of such units, over which all trust is lost
+_LEAST_TOLD = 0.05  # of the probability 1 / (n + 1) that n points can tell: what a tail beyond them is trusted for
 
 
 def upper_limit(values: FloatArray, false_alarm: float) -> float:
-    """Return what one more value exceeds with probability ``false_alarm`` at most, infinity if there are none.
+    """Return what one more value exceeds with probability ``false_alarm`` at most.
 
     That is the ⌈(1 - false_alarm)(n + 1)⌉-th smallest of n values. Where these are too few to tell, the greatest stands
     for the probability 1 / (n + 1), and a tail that falls exponentially from the median leads from it to the one asked
-    for: by few points a row would too often be called unlike them.
+    for: by few points a row would too often be called unlike them. Where that is less than a twentieth of it, nothing
+    can be told, and there is no limit: infinity.
     """
     n = len(values)
-    if n == 0:
+    if n == 0 or false_alarm * (n + 1) < _LEAST_TOLD:
         return np.inf
     if false_alarm * (n + 1) < 1:
         greatest, middle = float(values.max()), float(np.median(values))
@@ -93,7 +95,7 @@ class Ranges:
 
     def trust(self, space: FloatArray) -> FloatArray:
         """Return 1 for rows within the limit, 1 - s² at a share s of half a unit beyond it, and 0 there, shape (m,)."""
-        if np.isinf(self.limit):  # so few points that none of them tells what to expect
+        if np.isinf(self.limit):  # so few points that they do not tell what to expect
             return np.ones(len(space))
         return falling((self.excess(space) - self.limit) / _SPAN)
 
