@@ -92,7 +92,7 @@ class Fade(Correction):
     >>> out.trust.round(2)
     array([1.  , 0.72, 0.  ])
     >>> out.std().round(1)
-    array([4.6, 6.3, 3. ])
+    array([4.6, 6.2, 3. ])
     """
 
     false_alarm: float = FALSE_ALARM
