@@ -45,8 +45,8 @@ class Fade(Correction):
     Every row has a trust t between 0 and 1: the quantile function of its scores becomes s + τ (q(s) - s) at normal
     score s, so that t = 1 leaves its result as it is and t = 0 leaves its base distribution as it is, both to the last
     bit. What leads outwards, above the median upwards and below it downwards, is trusted by τ = t. What leads inwards
-    is trusted by τ = n = max(0, 1 - 50 √(1 - t)), next to nothing: a distribution that is too wide does little harm,
-    and one that points elsewhere made too narrow does much. Between scores of -1 and 1, where neither is in nor out, τ
+    is trusted by τ = n = max(0, 1 - 50 √(1 - t)), next to nothing: a distribution that stays too wide does little
+    harm, and one that is made too narrow, by points elsewhere, does much. Between scores of -1 and 1, where neither is in nor out, τ
     goes from one to the other in proportion to s, so that quantiles keep their order.
 
     t is the lesser of two, each 1 - w² after a share w of the way from a limit to where nothing is left:
