@@ -16,7 +16,7 @@ from nearcal._cached import cached_property
 from nearcal._sample_weights import PointWeights
 from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration.calibration_scores import CalibrationScores
-from nearcal.recalibration.corrections import LearntCorrection, bend, correct
+from nearcal.recalibration.corrections import LearntCorrection, bend, correct, moves_scores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.fade import (
     FALSE_ALARM,
@@ -286,6 +286,8 @@ class LocalScores(ScoresOfRows):
         points = self.points[rows]
         near = self.neighborhood.find(self.index, points, rows, most)
         points = points[: len(near.which)]
+        if self.is_curve or moves_scores(self.corrections):
+            near = near.by_score(self.calibration.ranks)
         if self.corrections:
             near = correct(near, points, self.calibration.z, self.corrections)
         return near if self.expected_faded is None else self._mark(near, points, rows)
@@ -313,7 +315,9 @@ class LocalScores(ScoresOfRows):
         if isinstance(law, Curve):
             return fade_curve(law.take(rows), trust, self._all_rows)
         assert isinstance(law, Steps)
-        part = Steps(law.neighborhoods.part(rows), self.calibration, conservative=law.conservative)
+        near = law.neighborhoods.part(rows)
+        near = near if near.is_by_score else near.by_score(self.calibration.ranks)  # of equal scores each has its place
+        part = Steps(near, self.calibration, conservative=law.conservative)
         return fade_steps(part, trust, None if self._all_rows is None else self.calibration)
 
     @cached_property
