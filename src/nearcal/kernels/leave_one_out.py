@@ -9,8 +9,7 @@ import numpy as np
 
 from nearcal.kernels.compile import inner, kernel
 from nearcal.kernels.select import keep_smallest
-from nearcal.kernels.sums import add_up
-from nearcal.kernels.weights import smooth_all
+from nearcal.kernels.weights import add_up, smooth_all
 
 
 @kernel

@@ -23,8 +23,9 @@ def places_by_rank(indptr, indices, ranks):
     places = np.empty(len(indices), np.int64)
     for group in range(len(indptr) - 1):
         start, size = indptr[group], indptr[group + 1] - indptr[group]
+        near = indices[start : start + size]
         for i in range(size):
-            pairs[i] = np.uint64(ranks[indices[start + i]]) << np.uint64(32) | np.uint64(i)
+            pairs[i] = np.uint64(ranks[np.uint32(near[i])]) << np.uint64(32) | np.uint64(i)
         if size <= _FEW:
             _sort_few(pairs, size)
         else:

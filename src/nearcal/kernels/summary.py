@@ -3,7 +3,7 @@
 import numpy as np
 
 from nearcal.kernels.compile import inner, kernel
-from nearcal.kernels.sums import sum_in_any_order
+from nearcal.kernels.sums import largest_magnitude, sum_in_any_order
 
 
 @kernel
@@ -13,17 +13,19 @@ def weighted_moments(indptr, indices, weights, scores):
     mean = np.zeros(groups)
     variance = np.zeros(groups)
     longest = find_longest(indptr)
-    values, terms, room = np.empty(longest), np.empty(longest), np.empty((2, longest))
+    values, terms = np.empty(longest), np.empty(longest)
     for group in range(groups):
         start, stop = indptr[group], indptr[group + 1]
-        size, own = stop - start, weights[start:stop]
+        size, near, own = stop - start, indices[start:stop], weights[start:stop]
         for i in range(size):
-            values[i] = scores[indices[start + i]] if own[i] > 0.0 else 0.0
+            values[i] = scores[np.uint32(near[i])]  # an index with a sign would be looked at for being negative
+        for i in range(size):
+            values[i] = values[i] if own[i] > 0.0 else 0.0
             terms[i] = own[i] * values[i]
-        mean[group] = sum_in_any_order(terms[:size], size, room)
+        mean[group] = sum_in_any_order(terms[:size], size, largest_magnitude(terms[:size]))
         for i in range(size):
             terms[i] = own[i] * (values[i] - mean[group]) * (values[i] - mean[group])
-        variance[group] = sum_in_any_order(terms[:size], size, room)
+        variance[group] = sum_in_any_order(terms[:size], size, largest_magnitude(terms[:size]))
     return mean, variance
 
 
@@ -45,17 +47,17 @@ def row_moments(values, weights):
     rows, width = values.shape
     mean = np.zeros(rows)
     variance = np.zeros(rows)
-    terms, room = np.empty(width), np.empty((2, width))
+    terms = np.empty(width)
     for row in range(rows):
         count = 0
         for i in range(width):
             terms[i] = weights[row, i] * values[row, i] if weights[row, i] != 0.0 else 0.0
             count += weights[row, i] != 0.0
-        mean[row] = sum_in_any_order(terms, count, room)
+        mean[row] = sum_in_any_order(terms, count, largest_magnitude(terms))
         for i in range(width):
             deviation = values[row, i] - mean[row] if weights[row, i] != 0.0 else 0.0
             terms[i] = weights[row, i] * deviation * deviation
-        variance[row] = sum_in_any_order(terms, count, room)
+        variance[row] = sum_in_any_order(terms, count, largest_magnitude(terms))
     return mean, variance
 
 

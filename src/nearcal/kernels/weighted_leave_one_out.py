@@ -5,8 +5,7 @@ import numpy as np
 from nearcal._sample_weights import ENOUGH
 from nearcal.kernels.compile import kernel
 from nearcal.kernels.leave_one_out import weighted_crps
-from nearcal.kernels.sums import add_up
-from nearcal.kernels.weights import smooth_all
+from nearcal.kernels.weights import add_up, smooth_all
 
 
 @kernel

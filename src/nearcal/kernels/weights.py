@@ -6,9 +6,9 @@ cumulated weights are the same to the last bit. A neighbour that counts has one 
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel, once
+from nearcal.kernels.compile import inner, kernel, once, reduction
 from nearcal.kernels.summary import find_longest
-from nearcal.kernels.sums import sum_in_any_order
+from nearcal.kernels.sums import largest_magnitude, sum_in_any_order
 
 EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
 _UNIT = 2.0**-52
@@ -25,18 +25,19 @@ def weigh(indptr, distances, radius, kind):
     weights = np.empty(len(distances))
     effective_size = np.zeros(rows)
     self_weight = np.zeros(rows)
-    terms, room = np.empty(find_longest(indptr)), np.empty((2, find_longest(indptr)))
+    terms = np.empty(find_longest(indptr))
     for row in range(rows):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
         own = weights[start:stop]
         smooth_all(kind, distances[start:stop], radius[row], own)
-        total = sum_in_any_order(own, len(own), room)
+        largest = largest_magnitude(own)
+        total = sum_in_any_order(own, len(own), largest)
         if not total > 0.0:  # k = 1, or every neighbour at the edge: nothing tells them apart
             own[:] = 1.0
-            total = float(stop - start)
-        effective_size[row] = total * total / _sum_products(own, own, terms, room)
+            largest, total = 1.0, float(stop - start)
+        effective_size[row] = total * total / _sum_products(own, own, largest * largest, terms)
         self_weight[row] = 1.0 / total
         _normalise(own, total)
     return weights, effective_size, self_weight
@@ -52,7 +53,7 @@ def weigh_points(indptr, distances, shares, radius, kind):
     weights = np.empty(len(distances))
     effective_size = np.zeros(rows)
     self_weight = np.zeros(rows)
-    terms, room = np.empty(find_longest(indptr)), np.empty((2, find_longest(indptr)))
+    terms = np.empty(find_longest(indptr))
     for row in range(rows):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
@@ -61,28 +62,32 @@ def weigh_points(indptr, distances, shares, radius, kind):
         smooth_all(kind, distances[start:stop], radius[row], own)
         for i in range(len(own)):
             own[i] *= share[i]
-        total = sum_in_any_order(own, len(own), room)
+        largest = largest_magnitude(own)
+        total = sum_in_any_order(own, len(own), largest)
         if not total > 0.0:
             own[:] = share
-            total = sum_in_any_order(own, len(own), room)
-        effective_size[row] = total * total / _sum_products(own, own, terms, room)
-        self_weight[row] = _sum_products(own, share, terms, room) / (total * total)
+            largest = largest_magnitude(own)
+            total = sum_in_any_order(own, len(own), largest)
+        effective_size[row] = total * total / _sum_products(own, own, largest * largest, terms)
+        typical = _sum_products(own, share, largest * largest_magnitude(share), terms)
+        self_weight[row] = typical / (total * total)
         _normalise(own, total)
     return weights, effective_size, self_weight
 
 
 @inner
-def _sum_products(x, y, terms, room):
+def _sum_products(x, y, largest, terms):
     for i in range(len(x)):
         terms[i] = x[i] * y[i]
-    return sum_in_any_order(terms[: len(x)], len(x), room)
+    return sum_in_any_order(terms[: len(x)], len(x), largest)
 
 
 @inner
 def _normalise(weights, total):
     """Divide weights by their sum, and round them to whole units."""
+    scale = 1.0 / total
     for i in range(len(weights)):
-        share = (weights[i] / total + 1.0) - 1.0
+        share = (weights[i] * scale + 1.0) - 1.0
         weights[i] = max(share, _UNIT) if weights[i] > 0.0 else 0.0
 
 
@@ -108,3 +113,12 @@ def smooth_all(kind, distances, radius, weights):
         for i in range(len(distances)):
             t = distances[i] / u
             weights[i] = np.exp(-0.5 * t * t) if t <= 1.0 else 0.0
+
+
+@reduction
+def add_up(weights):
+    """Return Σ w, for what need not be the same in another order."""
+    total = 0.0
+    for i in range(len(weights)):
+        total += weights[i]
+    return total
