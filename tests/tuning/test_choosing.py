@@ -504,7 +504,7 @@ def test_where_all_scores_are_infinite_there_is_no_choice():
     is_wide = np.arange(60) == 7
     dist = nc.LogNormal(0.0, np.where(is_wide, 60.0, 0.1))
     y = np.where(is_wide, 1.0, np.exp(0.1 * rng.normal(20.0, 1.0, size=60)))
-    with pytest.raises(nc.InvalidInputError, match="finite leave-one-out CRPS .* 1 of 60 rows .* first at index 7;"):
+    with pytest.raises(nc.InvalidInputError, match=r"finite leave-one-out CRPS .* 1 of 60 rows .* first at index 7;"):
         nc.tune(dist, y, rng.normal(size=(60, 2)))
 
 
