@@ -252,7 +252,7 @@ def test_tune(fuzz):
         except nc.NearcalError:
             return
 
-    fuzz.run("tune", attack, 1)
+    fuzz.run("tune", attack, 4)
 
 
 def _with_other_scales(rng, family, dist, y):
