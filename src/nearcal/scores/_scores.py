@@ -115,8 +115,7 @@ def pinball(dist: Distribution, y: Any, p: Any) -> FloatArray:
     with overflow_is_infinite():
         excess = dist.ppf(levels) - (column if levels.ndim == 0 else column[:, np.newaxis])
         share = np.where(excess > 0, 1 - levels, levels)
-        # at the levels 0 and 1 nothing is lost, however far the end of the support
-        return np.where(share > 0, share, 0.0) * np.where(share > 0, np.abs(excess), 0.0)
+        return share * np.where(share > 0, np.abs(excess), 0.0)  # at the level 0 a quantile may be infinitely low
 
 
 def interval_score(dist: Distribution, y: Any, coverage: float = 0.95) -> FloatArray:
