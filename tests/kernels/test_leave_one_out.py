@@ -106,3 +106,15 @@ def test_nobody_is_nearest_where_distances_are_no_numbers():
     everyone, nearest = np.full(30, 1 / 30), np.full(2, 0.5)
     np.testing.assert_allclose(crps[:, 0, 0], reference.sample_crps(np.arange(30.0), everyone, 0.0), rtol=1e-12)
     np.testing.assert_allclose(crps[1, 1, 0], reference.sample_crps(np.arange(2.0), nearest, 0.0), rtol=1e-12)
+
+
+def test_values_too_large_for_a_number_have_an_infinite_score():
+    """Differences of infinite values were no numbers, and a mean that is none was taken for the smallest."""
+    indices, distances = np.tile(np.arange(4, dtype=np.int32), (3, 1)), np.tile([0.0, 1.0, 2.0, 3.0], (3, 1))
+    values = np.array([[0.0, 1.0, np.inf, np.inf], [-1.7e308, 0.0, 1.0, 1.7e308], [0.0, 1.0, 2.0, np.inf]])
+    crps, kinds = np.empty((3, 2, 1)), np.array([weights.EPANECHNIKOV])
+    sizes = np.array([4, 2])
+    leave_one_out.prefix_crps(indices, distances, values, np.zeros(3), sizes, kinds, select.make_scratch(4), crps)
+    nearest = reference.sample_crps(np.arange(3.0), reference.kernel_weights(np.arange(3.0), 3.0, "epanechnikov"), 0.0)
+    # the last neighbour lies at the radius and has no weight; of two the second
+    np.testing.assert_allclose(crps[:, :, 0], [[np.inf, 0.0], [np.inf, np.inf], [nearest, 0.0]], rtol=1e-12)

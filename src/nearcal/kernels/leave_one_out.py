@@ -11,6 +11,8 @@ from nearcal.kernels.compile import inner, kernel
 from nearcal.kernels.select import keep_smallest
 from nearcal.kernels.weights import add_up, smooth_all
 
+_LARGEST = np.finfo(np.float64).max / 4  # values between whose negative and which all differences are numbers
+
 
 @kernel
 def drop_own(indices, distances, own, kept_indices, kept_distances):
@@ -89,11 +91,14 @@ def _narrow(near, ids, sample, count, bound, last):
 
 @inner
 def weighted_crps(values, weights, total, y):
-    """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step."""
+    """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step.
+
+    It is infinite where a value that has a weight is.
+    """
     i = 0
     while i < len(weights) - 1 and not weights[i] > 0.0:  # one has a weight: their sum is positive
         i += 1
-    last = values[i]
+    last = first = values[i]
     below = weights[i]
     outside = max(last - y, 0.0)
     inside = 0.0
@@ -104,4 +109,6 @@ def weighted_crps(values, weights, total, y):
             inside += below * below * (min(value, y) - min(last, y)) + above * above * (max(value, y) - max(last, y))
             below += weights[j]
             last = value
+    if not (abs(first) <= _LARGEST and abs(last) <= _LARGEST):
+        return np.inf
     return inside / (total * total) + outside + max(y - last, 0.0)

@@ -296,7 +296,8 @@ def _leaders(
         candidates = of_space.reshape(-1, of_space.shape[-1])
         best[place] = candidates[np.argmin([mean_and_error(rows, weights=weights)[0] for rows in candidates])]
     ranking = sorted(best, key=lambda place: standing(mean_and_error(best[place], weights=weights)[0]))
-    behind = {place: mean_and_error(best[place] - best[ranking[0]], weights=weights) for place in ranking}
+    with np.errstate(invalid="ignore"):  # between infinite scores there is no difference, and nobody is behind
+        behind = {place: mean_and_error(best[place] - best[ranking[0]], weights=weights) for place in ranking}
 
     def is_far_behind(place: tuple[str, Scaling]) -> bool:
         mean, error = behind[place]
