@@ -15,7 +15,6 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._sample_weights import PointWeights
 from nearcal.distributions import Distribution, Normal
-from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import LearntCorrection, bend, correct
 from nearcal.recalibration.curve import Curve
@@ -404,8 +403,7 @@ class LocalScores(ScoresOfRows):
                 for part in parts:
                     own = slice(start + part.start, start + part.stop)
                     rows = own if order is None else order[own]
-                    with overflow_is_infinite():  # of other threads, which do not know that the caller said so
-                        answers.append(ask(near.part(part), base if own == slice(0, n) else base[rows], rows))
+                    answers.append(ask(near.part(part), base if own == slice(0, n) else base[rows], rows))
                 start += len(near.which)
             results[chunk.start] = _join(answers)
 
