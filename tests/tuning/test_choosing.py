@@ -481,3 +481,38 @@ def test_a_choice_without_neighbours_builds_no_more_than_scores_asked_for(kind, 
     assert nc.tune(dist, rng.normal(x[:, 0], 1.0), x, k=50).chosen == nc.Candidate(kind)
     assert sorted(learnt) == [("relevance", 320)] * 5 + [("standard", 400), ("whiten", 400)]
     assert len(indexes) == 7
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 1.5, 300)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_candidate_whose_values_overflow_has_an_infinite_score_and_is_never_chosen(weights, threads):
+    """Where predictions are of many widths and three responses garbled, differences of values were no numbers."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(300, 2))
+    dist = nc.LogNormal(0.0, 0.1 * 80 ** x[:, 0])
+    y = dist.from_z(rng.normal(size=300) * (1 + x[:, 1]))
+    narrow = np.argsort(dist.sigma)[:3]
+    y[narrow] = np.exp(100 * dist.sigma[narrow])
+    tuning = nc.tune(dist, y, x, sample_weight=weights, workers=nc.Workers(threads=threads))
+    assert not np.isnan(tuning.table["crps"]).any()
+    assert np.isinf(tuning.table["crps"]).any()
+    assert np.isfinite(tuning.table["crps"][tuning.table["chosen"]]).all()
+
+
+def test_where_all_scores_are_infinite_there_is_no_choice():
+    """At row 7, as wide as that, the mean is too large for a number, and so are the values at the others' scores."""
+    rng = np.random.default_rng(0)
+    is_wide = np.arange(60) == 7
+    dist = nc.LogNormal(0.0, np.where(is_wide, 60.0, 0.1))
+    y = np.where(is_wide, 1.0, np.exp(0.1 * rng.normal(20.0, 1.0, size=60)))
+    with pytest.raises(nc.InvalidInputError, match=r"finite leave-one-out CRPS .* 1 of 60 rows .* first at index 7;"):
+        nc.tune(dist, y, rng.normal(size=(60, 2)))
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e155])
+def test_some_predictions_as_wide_as_numbers_allow(scale):
+    """Corrected scores times such a scale overflowed with a warning of numpy's."""
+    rng = np.random.default_rng(0)
+    x, scales = rng.normal(size=(60, 2)), np.where(np.arange(60) % 20 == 3, scale, 1.0)
+    tuning = nc.tune(nc.Normal(x[:, 0], scales), rng.normal(2 * x[:, 0], 1e8), x)
+    assert np.isfinite(tuning.table["crps"][tuning.table["chosen"]]).all()

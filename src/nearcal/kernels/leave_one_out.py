@@ -9,8 +9,9 @@ import numpy as np
 
 from nearcal.kernels.compile import inner, kernel
 from nearcal.kernels.select import keep_smallest
-from nearcal.kernels.vector import lowest_bit
-from nearcal.kernels.weights import smooth_all, sums
+from nearcal.kernels.weights import add_up, smooth_all
+
+_LARGEST = np.finfo(np.float64).max / 4  # values between whose negative and which all differences are numbers
 
 
 @kernel
@@ -32,29 +33,6 @@ def drop_own(indices, distances, own, kept_indices, kept_distances):
                 spare = i
         kept_indices[row, :spare], kept_indices[row, spare:] = indices[row, :spare], indices[row, spare + 1 :]
         kept_distances[row, :spare], kept_distances[row, spare:] = distances[row, :spare], distances[row, spare + 1 :]
-
-
-@kernel
-def order_by_rank(indices, distances, ranks, ordered_indices, ordered_distances):
-    """Write neighbours in the order of the ranks of their scores; one bit a rank sorts without comparing."""
-    rows, width = indices.shape
-    marked = np.zeros((len(ranks) + 63) // 64, np.uint64)
-    place = np.empty(len(ranks), np.int32)
-    for row in range(rows):
-        for i in range(width):
-            rank = ranks[indices[row, i]]
-            marked[rank >> 6] |= np.uint64(1) << np.uint64(rank & 63)
-            place[rank] = i
-        count = 0
-        for word in range(len(marked)):
-            mask = marked[word]
-            marked[word] = np.uint64(0)
-            while mask:
-                i = place[64 * word + np.int64(lowest_bit(mask))]
-                ordered_indices[row, count] = indices[row, i]
-                ordered_distances[row, count] = distances[row, i]
-                count += 1
-                mask &= mask - np.uint64(1)
 
 
 @kernel
@@ -83,7 +61,7 @@ def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
             for kind in range(len(kinds)):
                 own = weights[:count]
                 smooth_all(kinds[kind], near[:count], radius, own)
-                total = sums(own)[0]
+                total = add_up(own)
                 if not total > 0.0:  # every neighbour at the edge: nothing tells them apart
                     own[:] = 1.0
                     total = float(count)
@@ -113,11 +91,14 @@ def _narrow(near, ids, sample, count, bound, last):
 
 @inner
 def weighted_crps(values, weights, total, y):
-    """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step."""
+    """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step.
+
+    It is infinite where a value that has a weight is.
+    """
     i = 0
     while i < len(weights) - 1 and not weights[i] > 0.0:  # one has a weight: their sum is positive
         i += 1
-    last = values[i]
+    last = first = values[i]
     below = weights[i]
     outside = max(last - y, 0.0)
     inside = 0.0
@@ -128,4 +109,6 @@ def weighted_crps(values, weights, total, y):
             inside += below * below * (min(value, y) - min(last, y)) + above * above * (max(value, y) - max(last, y))
             below += weights[j]
             last = value
+    if not (abs(first) <= _LARGEST and abs(last) <= _LARGEST):
+        return np.inf
     return inside / (total * total) + outside + max(y - last, 0.0)

@@ -72,6 +72,11 @@ class LearntCorrection:
         return self
 
 
+def moves_scores(corrections: tuple[LearntCorrection, ...]) -> bool:
+    """Tell whether a correction moves the scores of neighbours."""
+    return any(correction.moves_scores for correction in corrections)
+
+
 def correct(
     near: Neighborhoods, points: FloatArray, z: FloatArray, corrections: tuple[LearntCorrection, ...]
 ) -> Neighborhoods:
@@ -399,8 +404,8 @@ class Polish(Correction):
         if len(worth) > _KNOTS:
             kept = np.unique(np.searchsorted(worth, np.linspace(worth[0], worth[-1], _KNOTS)))
             different, worth = different[kept], worth[kept]
-        most = 1 + np.abs(worth)
-        return LearntPolish(worth, np.clip(different, worth - most, worth + most))
+        # s ± (1 + |s|), in a form that rounding leaves increasing
+        return LearntPolish(worth, np.clip(different, 2 * np.minimum(worth, 0.0) - 1, 2 * np.maximum(worth, 0.0) + 1))
 
 
 @savable

@@ -46,8 +46,8 @@ class Fade(Correction):
     score s, so that t = 1 leaves its result as it is and t = 0 leaves its base distribution as it is, both to the last
     bit. What leads outwards, above the median upwards and below it downwards, is trusted by τ = t. What leads inwards
     is trusted by τ = n = max(0, 1 - 50 √(1 - t)), next to nothing: a distribution that stays too wide does little
-    harm, and one that is made too narrow, by points elsewhere, does much. Between scores of -1 and 1, where neither is in nor out, τ
-    goes from one to the other in proportion to s, so that quantiles keep their order.
+    harm, and one that is made too narrow, by points elsewhere, does much. Between scores of -1 and 1, where neither is
+    in nor out, τ goes from one to the other in proportion to s, so that quantiles keep their order.
 
     t is the lesser of two, each 1 - w² after a share w of the way from a limit to where nothing is left:
 
@@ -177,6 +177,14 @@ class LearntFade(LearntCorrection):
             )
         which = near.which if self.to == "global" else np.where(lost, NO_NEIGHBORHOOD, near.which)
         return replace(near, which=which, trust=trust)
+
+
+def trust_by_ranges(corrections: tuple[LearntCorrection, ...], space: FloatArray) -> FloatArray | None:
+    """Return the trust in rows at positions as they were given, by the ranges of columns; None if nobody looks."""
+    for correction in corrections:
+        if isinstance(correction, LearntFade) and correction.ranges is not None:
+            return correction.ranges.trust(space)
+    return None
 
 
 def ranges_of(space: FloatArray, false_alarm: float) -> Ranges:

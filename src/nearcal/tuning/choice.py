@@ -8,6 +8,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._sample_weights import effective_size
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.distributions.interpolation import power_of_two
 from nearcal.recalibration import Fade
 from nearcal.tuning.candidates import Candidate
@@ -42,7 +43,8 @@ class Comparison:
         """
         mean, error = np.array([mean_and_error(own, units, weights) for own in scores]).T
         best = _first_best(mean)
-        differences = [mean_and_error(own - scores[best], units, weights) for own in scores]
+        with overflow_is_infinite():
+            differences = [mean_and_error(own - scores[best], units, weights) for own in scores]
         difference, difference_error = np.array(differences).T
         return cls(mean, error, difference, difference_error)
 

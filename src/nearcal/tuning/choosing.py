@@ -11,6 +11,7 @@ from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_c
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._sample_weights import common_weight, keep_rows
 from nearcal.distributions import Distribution, require_distribution
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration import (
     CONTINUOUS_RULES,
     QUANTILE_RULES,
@@ -143,7 +144,7 @@ def tune(
 
     Every calibration row is recalibrated by the others, under every candidate, and scored by its own response.
     Candidates are all combinations of the options below, and always also no recalibration and global recalibration, so
-    that a good model is left alone.
+    that a good model is left alone. One whose score is too large for a number is never the choice.
 
     Parameters
     ----------
@@ -287,11 +288,13 @@ def tune(
         scorer.report = report
         with ThreadPoolExecutor(workers.count()) as pool:
             list(pool.map(lambda space: space.views, places.values()))
-        scored = _score(scorer, menu)
+        with overflow_is_infinite():
+            scored = _score(scorer, menu)
         units, shares = None if folds is None else folds.units, None if weights is None else weights.relative
         is_calibrated = ks_p_value(z, units, shares) >= _UNIFORM_ENOUGH
         rows = scorer.rows
         candidates, scores = list(scored), np.array(list(scored.values()))[:, rows]
+        _require_finite_candidate(scores, rows if kept is None else kept[rows])
         comparison = Comparison.of(
             scores, None if units is None else units[rows], None if shares is None else shares[rows]
         )
@@ -318,6 +321,18 @@ def _score(scorer: Scorer, menu: Menu) -> dict[Candidate, FloatArray]:
     shrunk = scorer.score_shrunk(local) if True in menu.shrinkage else {}
     local = {**(local if False in menu.shrinkage else {}), **shrunk}
     return {Candidate("none"): crps(scorer.dist, scorer.y), Candidate("global"): everyone, **local}
+
+
+def _require_finite_candidate(scores: FloatArray, rows: IntArray) -> None:
+    """Refuse to choose where every candidate has an infinite score at some of the rows, whose numbers are given."""
+    infinite = ~np.isfinite(scores)
+    fewest = infinite[np.argmin(infinite.sum(axis=1))]
+    if fewest.any():
+        raise InvalidInputError(
+            "dist_cal and y_cal must have a finite leave-one-out CRPS under some candidate, got too large a number at "
+            f"{int(fewest.sum())} of {len(rows)} rows under the best, the first at index {int(rows[fewest][0])}; drop "
+            "rows whose predictions are too wide, and those whose responses are impossibly far from their predictions"
+        )
 
 
 def _fit(

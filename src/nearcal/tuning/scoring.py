@@ -186,7 +186,7 @@ class Scorer:
 
         In a fold there are fewer than k, ``width``, as fewer may speak.
         """
-        from nearcal.kernels import leave_one_out
+        from nearcal.kernels.rank_order import places_by_rank
 
         indices, distances = np.empty((len(rows), width), np.int32), np.empty((len(rows), width))
         for view in space.views:
@@ -195,15 +195,9 @@ class Scorer:
                 continue
             own = rows[mine]
             others = find_others(KNearest(k, 0.0, "uniform"), view.index, view.points[own], own)
-            near, far = np.empty((len(own), width), np.int32), np.empty((len(own), width))
-            leave_one_out.order_by_rank(
-                others.indices.reshape(len(own), -1),
-                others.distances.reshape(len(own), -1),
-                self.calibration.ranks,
-                near,
-                far,
-            )
-            indices[mine], distances[mine] = near, far
+            places = places_by_rank(others.indptr, others.indices, self.calibration.ranks)
+            indices[mine] = others.indices[places].reshape(-1, width)
+            distances[mine] = others.distances[places].reshape(-1, width)
         return indices, distances
 
     # ---- everyone ---------------------------------------------------------------------------------------------------
@@ -302,7 +296,8 @@ def _leaders(
         candidates = of_space.reshape(-1, of_space.shape[-1])
         best[place] = candidates[np.argmin([mean_and_error(rows, weights=weights)[0] for rows in candidates])]
     ranking = sorted(best, key=lambda place: standing(mean_and_error(best[place], weights=weights)[0]))
-    behind = {place: mean_and_error(best[place] - best[ranking[0]], weights=weights) for place in ranking}
+    with np.errstate(invalid="ignore"):  # between infinite scores there is no difference, and nobody is behind
+        behind = {place: mean_and_error(best[place] - best[ranking[0]], weights=weights) for place in ranking}
 
     def is_far_behind(place: tuple[str, Scaling]) -> bool:
         mean, error = behind[place]
