@@ -45,7 +45,8 @@ def learn_relevance_without(
     told = np.zeros((folds, space.shape[1]))
     for seed, own in enumerate(of_folds):
         rows = np.flatnonzero(np.isin(fold, own))
-        total = _told(columns, z, weights, rows, each, seed)
+        # folds that share no tree are learnt from as if each were alone
+        total = _told(columns, z, weights, rows, each, seed if taken < folds - 1 else 0)
         told[[number for number in range(folds) if number not in own]] += total
     return [_relative(total) for total in told]
 
