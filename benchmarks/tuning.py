@@ -31,7 +31,8 @@ families = {
 def cost(dist, clock, workers, **options):
     y = dist.from_z(np.random.default_rng(1).normal(size=n) * (1 + 0.5 * np.tanh(y_mean)))
     few = slice(0, 2500)
-    nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, workers=workers, **options)  # compiles
+    # once to compile
+    nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, workers=workers, **options)
     start = clock()
     nc.tune(dist, y, spaces, workers=workers, **options)
     return 1e6 * (clock() - start)
@@ -56,7 +57,8 @@ CASES = {
     "boosted quantiles": TREES,
     "families": f"""{LAYERS}
 one = nc.Workers(threads=1)
-print(json.dumps({{f"{{name}}, plain": cost(dist, time.process_time, one, **{PLAIN}) for name, dist in families.items()}}))
+costs = {{f"{{name}}, plain": cost(dist, time.process_time, one, **{PLAIN}) for name, dist in families.items()}}
+print(json.dumps(costs))
 """,
     "two threads": f"""{LAYERS}
 print(json.dumps({{"wall time, two threads": cost(families["Normal"], time.perf_counter, nc.Workers(threads=2))}}))

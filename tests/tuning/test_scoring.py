@@ -238,7 +238,7 @@ def test_corrections_keep_up_with_the_best_plain_candidate_and_three_reach_the_f
     assert len(every) == 8
     assert not any(np.isnan(own).any() for own in every.values())
     plain, scorer = race_of(Effort((100,), None, 3), spaces[:2], sizes)
-    some = scorer.score_linear(plain, sizes)
+    some = scorer.score_linear(plain, sizes, plain)
     assert set(some) == set(every)
     complete = [one for one, own in some.items() if not np.isnan(own).any()]
     first = scorer.race.heats[0]
@@ -254,14 +254,17 @@ def test_a_rival_far_ahead_ends_the_race_of_corrections_after_a_heat(spaces):
     sizes = (80, 40)
     plain, scorer = race_of(Effort((100,), None, 3), spaces[:1], sizes)
     ahead = {one: own - 1e3 for one, own in plain.items()}
-    assert all((~np.isnan(own)).sum() == 100 for own in scorer.score_linear(ahead, sizes).values())
+    assert all((~np.isnan(own)).sum() == 100 for own in scorer.score_linear(plain, sizes, ahead).values())
 
 
 def test_when_time_is_up_spaces_that_cost_more_are_not_tried(spaces):
     wide = np.concatenate([spaces[0]] * 5, axis=1)
     scores, scorer = race_of(Effort((100,), None, 3), [wide, spaces[1], spaces[0]], (60, 20), Clock(1e-9))
     assert {one.space for one in scores} == {"1"}  # the narrowest
-    assert [space for space, _ in scorer.not_tried] == ["2", "0"]
+    assert scorer.not_tried == ["'2' with scaling 'none'", "'0' with scaling 'none'"]
     np.testing.assert_array_equal(scorer.race.rows, np.sort(scorer.race.heats[0]))
     assert len(scorer.race.rows) == 100
     assert scorer.score_linear(scores, (60, 20)) == scorer.score_shrunk(scores) == {}
+    assert [("local-linear" in what, "shrinkage" in what) for what in scorer.not_tried[2:]] == [
+        (True, False), (True, False), (False, True), (False, True),
+    ]  # fmt: skip

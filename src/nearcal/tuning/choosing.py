@@ -321,7 +321,7 @@ def tune(
         recalibrator = _fit(candidates[place], calibration, places, menu, workers.silent())
         report(total)  # candidates that there were not
     how = [] if folds is None else [folds.words]
-    how += [f"no time was left to try {_names(scorer.not_tried)}"] if scorer.not_tried else []
+    how += [f"no time was left to try {', '.join(scorer.not_tried)}"] if scorer.not_tried else []
     return Tuning(
         tabulate(candidates, comparison, place),
         candidates[place],
@@ -342,17 +342,14 @@ def _make_views(places: Places, workers: Workers, report: Report) -> None:
         list(pool.map(make, places))
 
 
-def _names(places: Sequence[tuple[str, Scaling]]) -> str:
-    return ", ".join(f"{space!r} with scaling {scaling.name!r}" for space, scaling in places)
-
-
 def _score(scorer: Scorer, menu: Menu) -> dict[Candidate, FloatArray]:
     """Return the leave-one-out CRPS of every row under every candidate."""
     everyone, plain = scorer.score_plain(menu.k or [1], menu.smoothing)
-    linear = scorer.score_linear(plain, menu.k) if True in menu.linear else {}
-    local = {**(plain if False in menu.linear else {}), **linear}
-    shrunk = scorer.score_shrunk(local) if True in menu.shrinkage else {}
-    local = {**(local if False in menu.shrinkage else {}), **shrunk}
+    local = plain if False in menu.linear else {}
+    local = {**local, **(scorer.score_linear(plain, menu.k, local) if True in menu.linear else {})}
+    rivals = local if False in menu.shrinkage else {}
+    shrunk = scorer.score_shrunk(local, rivals) if True in menu.shrinkage else {}
+    local = {**rivals, **shrunk}
     return {Candidate("none"): crps(scorer.dist, scorer.y), Candidate("global"): everyone, **local}
 
 

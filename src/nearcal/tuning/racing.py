@@ -136,8 +136,10 @@ class Race:
         self, scores: Scores, staying: Sequence[Candidate], rival: FloatArray | None, rows: IntArray
     ) -> list[Candidate]:
         """Return who may still be the best, the best on these rows first."""
+        if not staying:
+            return []
         ranking = sorted(staying, key=lambda candidate: standing(self.compare(scores[candidate], rows)[0]))
-        ahead = [*(scores[candidate] for candidate in ranking[:1]), *([] if rival is None else [rival])]
+        ahead = [scores[ranking[0]], *([] if rival is None else [rival])]
         best = min(ahead, key=lambda own: standing(self.compare(own, rows)[0]))
 
         def is_far_behind(candidate: Candidate) -> bool:

@@ -56,8 +56,8 @@ class Scorer:
     ----------
     race : Race
         The rows that decide, of those that can be scored: all, or those that folds look up. The others get NaN.
-    not_tried : list
-        Spaces that time did not suffice for, by name and scaling.
+    not_tried : list of str
+        What time did not suffice for.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Scorer:
         self.report, self.folds, self.effort, self.clock = report, folds, effort, clock or Clock()
         self.by_score = np.argsort(calibration.ranks).astype(np.int32)
         self.values_of = _values_of_rows(dist, y, calibration.z)
-        self.not_tried: list[tuple[str, Scaling]] = []
+        self.not_tried: list[str] = []
         # drawn by the rank of their score, so that the rows drawn do not depend on the order of rows
         drawn = self.by_score[np.random.default_rng(0).permutation(len(y))].astype(np.intp)
         drawn = drawn if folds is None else drawn[np.isin(drawn, folds.rows)]
@@ -128,7 +128,7 @@ class Scorer:
                 return
             for number, place in enumerate(sorted(left, key=self._cost)):
                 if number > 0 and self.clock.is_up:
-                    self.not_tried.append(place)
+                    self.not_tried.append(f"{place[0]!r} with scaling {place[1].name!r}")
                     for one in left[place]:
                         del scores[one]
                 else:
@@ -269,8 +269,10 @@ class Scorer:
 
     # ---- corrections ------------------------------------------------------------------------------------------------
 
-    def score_linear(self, plain: Scores, k: Sequence[int]) -> Scores:
+    def score_linear(self, plain: Scores, k: Sequence[int], rivals: Scores | None = None) -> Scores:
         """Return the scores of candidates with local-linear correction, given those of the same without.
+
+        They must keep up with the best of their ``rivals``, if there are any.
 
         They take a sort for each row, so few are scored: in the three best spaces, each with its best smoothing and all
         k that leave room for a slope. Three at most reach the final.
@@ -284,16 +286,17 @@ class Scorer:
             for size in k
             if size >= LEAST_NEIGHBORS
         ]
-        return self._race_corrected(entrants, plain, _FINALISTS)
+        return self._race_corrected(entrants, rivals or {}, _FINALISTS)
 
-    def score_shrunk(self, local: Scores) -> Scores:
-        """Return the scores of the two best local candidates with shrinkage."""
+    def score_shrunk(self, local: Scores, rivals: Scores | None = None) -> Scores:
+        """Return the scores of the two best local candidates with shrinkage, as long as they keep up with rivals."""
         best = [one for one in self.race.standings(local) if not np.isnan(local[one][self.race.rows]).any()][:_SHRUNK]
-        return self._race_corrected([replace(one, shrinkage=True) for one in best], local, _SHRUNK)
+        return self._race_corrected([replace(one, shrinkage=True) for one in best], rivals or {}, _SHRUNK)
 
     def _race_corrected(self, entrants: Sequence[Candidate], rivals: Scores, most: int) -> Scores:
-        """Return the scores of candidates with corrections, which must keep up with the best of those without."""
+        """Return the scores of candidates with corrections, which must keep up with the best of their rivals."""
         if self.clock.is_up:
+            self.not_tried += [str(entrant) for entrant in entrants]
             return {}
         unseen = self._rows_of(len(entrants), most)
         learnt: dict[Candidate, LeaveOneOut] = {}
@@ -307,7 +310,8 @@ class Scorer:
                 self.report(len(rows))
                 unseen -= len(rows)
 
-        found = self.race.run(entrants, score, rivals[self.race.standings(rivals)[0]], most) if entrants else {}
+        best = self.race.standings(rivals)[:1]
+        found = self.race.run(entrants, score, rivals[best[0]] if best else None, most)
         self.report(unseen)  # what those who left were not scored on
         return found
 
