@@ -37,9 +37,8 @@ def drop(k, found, distances, own):
 
 def order(k, found, distances, ranks):
     indices, kept = drop(k, found, distances, np.arange(len(found)))
-    ordered, ordered_distances = np.empty_like(indices), np.empty_like(kept)
-    leave_one_out.order_by_rank(indices, kept, ranks, ordered, ordered_distances)
-    return ordered, ordered_distances
+    by_rank = np.argsort(ranks[indices], axis=1)
+    return np.take_along_axis(indices, by_rank, axis=1), np.take_along_axis(kept, by_rank, axis=1)
 
 
 @settings(deadline=None)
@@ -65,17 +64,6 @@ def test_the_rest_keeps_its_order_and_leaves_out_the_point_or_the_last_of_the_fa
         expected = reference.without_own(found[row], distances[row], row)
         np.testing.assert_array_equal(indices[row], expected[0])
         np.testing.assert_array_equal(kept[row], expected[1])
-
-
-@settings(deadline=None)
-@given(case=searches())
-def test_order_by_rank(case):
-    _, k, found, distances, ranks, _ = case
-    indices, kept = drop(k, found, distances, np.arange(len(found)))
-    ordered, ordered_distances = order(k, found, distances, ranks)
-    by_rank = np.argsort(ranks[indices], axis=1)
-    np.testing.assert_array_equal(ordered, np.take_along_axis(indices, by_rank, axis=1))
-    np.testing.assert_array_equal(ordered_distances, np.take_along_axis(kept, by_rank, axis=1))
 
 
 def test_distances_that_are_no_numbers_still_drop_one():

@@ -10,8 +10,8 @@ import numpy as np
 from nearcal.kernels.compile import inner, kernel
 from nearcal.kernels.quantiles import _sort as sort_pairs
 from nearcal.kernels.select import keep_smallest
-from nearcal.kernels.vector import lowest_bit
-from nearcal.kernels.weights import smooth_all, sums
+from nearcal.kernels.sums import add_up
+from nearcal.kernels.weights import smooth_all
 
 _BINS = 256
 
@@ -35,29 +35,6 @@ def drop_own(indices, distances, own, kept_indices, kept_distances):
                 spare = i
         kept_indices[row, :spare], kept_indices[row, spare:] = indices[row, :spare], indices[row, spare + 1 :]
         kept_distances[row, :spare], kept_distances[row, spare:] = distances[row, :spare], distances[row, spare + 1 :]
-
-
-@kernel
-def order_by_rank(indices, distances, ranks, ordered_indices, ordered_distances):
-    """Write neighbours in the order of the ranks of their scores; one bit a rank sorts without comparing."""
-    rows, width = indices.shape
-    marked = np.zeros((len(ranks) + 63) // 64, np.uint64)
-    place = np.empty(len(ranks), np.int32)
-    for row in range(rows):
-        for i in range(width):
-            rank = ranks[indices[row, i]]
-            marked[rank >> 6] |= np.uint64(1) << np.uint64(rank & 63)
-            place[rank] = i
-        count = 0
-        for word in range(len(marked)):
-            mask = marked[word]
-            marked[word] = np.uint64(0)
-            while mask:
-                i = place[64 * word + np.int64(lowest_bit(mask))]
-                ordered_indices[row, count] = indices[row, i]
-                ordered_distances[row, count] = distances[row, i]
-                count += 1
-                mask &= mask - np.uint64(1)
 
 
 @kernel
@@ -86,7 +63,7 @@ def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
             for kind in range(len(kinds)):
                 own = weights[:count]
                 smooth_all(kinds[kind], near[:count], radius, own)
-                total = sums(own)[0]
+                total = add_up(own)
                 if not total > 0.0:  # every neighbour at the edge: nothing tells them apart
                     own[:] = 1.0
                     total = float(count)
@@ -100,7 +77,7 @@ def sample_crps(values, weights, y, crps):
     sample, own, counts = np.empty(width), np.empty(width), np.empty(_BINS + 1, np.int64)
     for row in range(rows):
         _order(values[row], weights[row], counts, sample, own)
-        crps[row] = weighted_crps(sample, own, sums(own)[0], y[row])
+        crps[row] = weighted_crps(sample, own, add_up(own), y[row])
 
 
 @inner

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel, reduction
+from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.sums import sum_in_any_order
 
 
 @kernel
@@ -11,24 +12,18 @@ def weighted_moments(indptr, indices, weights, scores):
     groups = len(indptr) - 1
     mean = np.zeros(groups)
     variance = np.zeros(groups)
-    values = np.empty(find_longest(indptr))
+    longest = find_longest(indptr)
+    values, terms, room = np.empty(longest), np.empty(longest), np.empty((2, longest))
     for group in range(groups):
         start, stop = indptr[group], indptr[group + 1]
-        for i in range(start, stop):
-            values[i - start] = scores[indices[i]]
-        mean[group], variance[group] = _moments(values[: stop - start], weights[start:stop])
-    return mean, variance
-
-
-@reduction
-def _moments(values, weights):
-    mean = 0.0
-    for i in range(len(values)):
-        mean += weights[i] * (values[i] if weights[i] > 0.0 else 0.0)
-    variance = 0.0
-    for i in range(len(values)):
-        deviation = values[i] - mean if weights[i] > 0.0 else 0.0
-        variance += weights[i] * deviation * deviation
+        size, own = stop - start, weights[start:stop]
+        for i in range(size):
+            values[i] = scores[indices[start + i]] if own[i] > 0.0 else 0.0
+            terms[i] = own[i] * values[i]
+        mean[group] = sum_in_any_order(terms[:size], size, room)
+        for i in range(size):
+            terms[i] = own[i] * (values[i] - mean[group]) * (values[i] - mean[group])
+        variance[group] = sum_in_any_order(terms[:size], size, room)
     return mean, variance
 
 
@@ -50,18 +45,17 @@ def row_moments(values, weights):
     rows, width = values.shape
     mean = np.zeros(rows)
     variance = np.zeros(rows)
+    terms, room = np.empty(width), np.empty((2, width))
     for row in range(rows):
-        total = 0.0
+        count = 0
         for i in range(width):
-            if weights[row, i] != 0.0:
-                total += weights[row, i] * values[row, i]
-        spread = 0.0
+            terms[i] = weights[row, i] * values[row, i] if weights[row, i] != 0.0 else 0.0
+            count += weights[row, i] != 0.0
+        mean[row] = sum_in_any_order(terms, count, room)
         for i in range(width):
-            if weights[row, i] != 0.0:
-                deviation = values[row, i] - total
-                spread += weights[row, i] * deviation * deviation
-        mean[row] = total
-        variance[row] = spread
+            deviation = values[row, i] - mean[row] if weights[row, i] != 0.0 else 0.0
+            terms[i] = weights[row, i] * deviation * deviation
+        variance[row] = sum_in_any_order(terms, count, room)
     return mean, variance
 
 

@@ -70,6 +70,11 @@ class LearntCorrection:
         return self
 
 
+def moves_scores(corrections: tuple[LearntCorrection, ...]) -> bool:
+    """Tell whether a correction moves the scores of neighbours."""
+    return any(correction.moves_scores for correction in corrections)
+
+
 def correct(
     near: Neighborhoods, points: FloatArray, z: FloatArray, corrections: tuple[LearntCorrection, ...]
 ) -> Neighborhoods:

@@ -208,7 +208,7 @@ class Scorer:
 
         In a fold there are fewer than k, ``width``, as fewer may speak.
         """
-        from nearcal.kernels import leave_one_out
+        from nearcal.kernels.rank_order import places_by_rank
 
         indices, distances = np.empty((len(rows), width), np.int32), np.empty((len(rows), width))
         for view in space.views:
@@ -217,15 +217,9 @@ class Scorer:
                 continue
             own = rows[mine]
             others = find_others(KNearest(k, 0.0, "uniform"), view.index, view.points[own], own)
-            near, far = np.empty((len(own), width), np.int32), np.empty((len(own), width))
-            leave_one_out.order_by_rank(
-                others.indices.reshape(len(own), -1),
-                others.distances.reshape(len(own), -1),
-                self.calibration.ranks,
-                near,
-                far,
-            )
-            indices[mine], distances[mine] = near, far
+            places = places_by_rank(others.indptr, others.indices, self.calibration.ranks)
+            indices[mine] = others.indices[places].reshape(-1, width)
+            distances[mine] = others.distances[places].reshape(-1, width)
         return indices, distances
 
     # ---- everyone ---------------------------------------------------------------------------------------------------
