@@ -238,7 +238,7 @@ def tune(
     - of the corrected scores of more than 50 neighbours, 50 quantiles stand for all where quantiles have no formula.
 
     Candidates race. Rows are drawn once, by the rank of their score, so that the draw does not depend on their order.
-    All candidates are scored on 250 rows, those left on 1,000, those left then on 4,000, or on all there are, and these
+    All candidates are scored on 250 rows, those left on 1,000, those left then on 3,000, or on all there are, and these
     decide. Whoever is worse than the best by more than three standard errors of the difference, row by row, leaves.
     Candidates with corrections enter when those without are done, and
     must keep up with the best of them. With ``effort="quick"`` heats are of 100 and 300 rows, 1,000 decide, and
