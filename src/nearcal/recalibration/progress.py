@@ -66,6 +66,7 @@ def _bar(activity: str, total: int, delay: float) -> Iterator[Report]:
     try:
         rich = import_extra("rich.progress", "progress", "a progress bar")
         console = import_extra("rich.console", "progress", "a progress bar").Console(file=sys.stderr)
+        escape = import_extra("rich.markup", "progress", "a progress bar").escape
     except MissingExtraError:
         with _text(activity, total, delay, sys.stderr) as report:
             yield report
@@ -81,7 +82,7 @@ def _bar(activity: str, total: int, delay: float) -> Iterator[Report]:
         bar.start()
 
     def advance(finished: int, doing: str = "", /) -> None:
-        bar.update(line, advance=finished, description=f"{activity}: {doing}" if doing else None)
+        bar.update(line, advance=finished, description=escape(f"{activity}: {doing}") if doing else None)
 
     try:
         yield advance
