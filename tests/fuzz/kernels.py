@@ -267,6 +267,17 @@ def attack_leave_one_out(rng):
             np.testing.assert_allclose(crps[row, 0, kind], expected, rtol=1e-8, atol=1e-10)
 
 
+def attack_sample_crps(rng):
+    rows, width = int(rng.integers(1, 9)), int(rng.integers(1, 400))
+    values, moderate = _values(rng, rows * width)
+    values, weights = values.reshape(rows, width), rng.dirichlet(np.ones(width), rows)
+    y, crps = rng.normal(size=rows), np.empty(rows)
+    leave_one_out.sample_crps(values, weights, y, crps)
+    if moderate:
+        expected = [reference.sample_crps(*row) for row in zip(values, weights, y, strict=True)]
+        np.testing.assert_allclose(crps, expected, rtol=1e-8, atol=1e-10)
+
+
 def attack_tree_relevance(rng):
     n, d, least = int(rng.integers(4, 90)), int(rng.integers(1, 6)), int(rng.integers(1, 6))
     columns, moderate = _values(rng, n * d)
@@ -343,6 +354,7 @@ ATTACKS = {
     attack_adjust_linear: ["adjust.adjust_linear"],
     attack_leave_one_out: ["leave_one_out.drop_own", "leave_one_out.prefix_crps", "rank_order.places_by_rank"],
     attack_sorted_rows: ["sorted_rows.count_not_above", "sorted_rows.middle_shares"],
+    attack_sample_crps: ["leave_one_out.sample_crps"],
     attack_tree_relevance: ["trees.tree_relevance"],
     attack_evaluate_series: ["series.evaluate_series"],
     attack_gamma_tails: [

@@ -118,3 +118,22 @@ def test_values_too_large_for_a_number_have_an_infinite_score():
     nearest = reference.sample_crps(np.arange(3.0), reference.kernel_weights(np.arange(3.0), 3.0, "epanechnikov"), 0.0)
     # the last neighbour lies at the radius and has no weight; of two the second
     np.testing.assert_allclose(crps[:, :, 0], [[np.inf, 0.0], [np.inf, np.inf], [nearest, 0.0]], rtol=1e-12)
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    width=st.integers(1, 300),
+    kind=st.sampled_from(["smooth", "tied", "outlier", "one"]),
+)
+def test_the_crps_of_a_sample_in_any_order_is_that_of_its_twin(seed, width, kind):
+    rng = np.random.default_rng(seed)
+    values, own = rng.normal(size=(3, width)), rng.uniform(size=(3, width)) * (rng.random((3, width)) < 0.8)
+    own[:, 0] += 0.1
+    values = {"smooth": values, "tied": np.round(values), "outlier": values, "one": np.zeros((3, width))}[kind]
+    values[:, -1] *= 1e9 if kind == "outlier" else 1.0
+    own /= own.sum(axis=1, keepdims=True)
+    y, crps = rng.normal(size=3), np.empty(3)
+    leave_one_out.sample_crps(values, own, y, crps)
+    expected = [reference.sample_crps(*row) for row in zip(values, own, y, strict=True)]
+    np.testing.assert_allclose(crps, expected, rtol=1e-8, atol=1e-10 * np.abs(values).max())

@@ -8,10 +8,13 @@ size.
 import numpy as np
 
 from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.quantiles import _sort as sort_pairs
 from nearcal.kernels.select import keep_smallest
 from nearcal.kernels.weights import add_up, smooth_all
 
 _LARGEST = np.finfo(np.float64).max / 4  # values between whose negative and which all differences are numbers
+
+_BINS = 256
 
 
 @kernel
@@ -66,6 +69,42 @@ def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
                     own[:] = 1.0
                     total = float(count)
                 crps[row, size, kind] = weighted_crps(sample, own, total, y[row])
+
+
+@kernel
+def sample_crps(values, weights, y, crps):
+    """Write the CRPS at y of the weighted sample of each row, (rows, width) tables in any order, of positive weight."""
+    rows, width = values.shape
+    sample, own, counts = np.empty(width), np.empty(width), np.empty(_BINS + 1, np.int64)
+    for row in range(rows):
+        _order(values[row], weights[row], counts, sample, own)
+        crps[row] = weighted_crps(sample, own, add_up(own), y[row])
+
+
+@inner
+def _order(values, weights, counts, ordered, own):
+    """Write values in increasing order, and their weights: into bins of equal width, then by Shell's method."""
+    low, high = np.inf, -np.inf
+    for value in values:
+        low, high = min(low, value), max(high, value)
+    scale = min(_BINS / (high - low), 1e300) if high > low and high - low < np.inf else 0.0
+    counts[:] = 0
+    for value in values:
+        counts[_bin(value, low, scale) + 1] += 1
+    for b in range(_BINS):
+        counts[b + 1] += counts[b]
+    for i in range(len(values)):
+        b = _bin(values[i], low, scale)
+        ordered[counts[b]], own[counts[b]] = values[i], weights[i]
+        counts[b] += 1
+    sort_pairs(ordered, own)
+
+
+@inner
+def _bin(value, low, scale):
+    place = (value - low) * scale
+    # what is no number goes to bin 0: nothing unchecked becomes an index
+    return np.int64(min(place, _BINS - 1.0)) if place >= 1.0 else np.int64(0)
 
 
 @inner

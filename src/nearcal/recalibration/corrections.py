@@ -24,7 +24,7 @@ from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Neighborhoods
 from nearcal.recalibration.row_trend import latest_rows
-from nearcal.space import View
+from nearcal.space import MOST_AXES, View
 
 if TYPE_CHECKING:
     from nearcal.recalibration.leave_one_out import LeaveOneOut
@@ -100,7 +100,7 @@ def bend(curve: Curve, corrections: tuple[LearntCorrection, ...]) -> Curve:
 _RIDGE = 1e-3  # of the mean variance of positions in a neighbourhood
 _NEIGHBORS_PER_SLOPE = 5
 LEAST_NEIGHBORS = 2 * _NEIGHBORS_PER_SLOPE  # for a mean and one slope
-_MOST_DIMENSIONS = 20  # a query costs k d² for d dimensions
+_MOST_DIMENSIONS = MOST_AXES  # a query costs k d² for d dimensions
 
 
 @savable
