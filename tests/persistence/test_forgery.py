@@ -274,7 +274,7 @@ def twice(array):
 @pytest.mark.parametrize(
     ("kind", "name", "change", "message"),
     [
-        ("principal components", "space_map_.matrix", lambda transposed: transposed[:, :-1], "matrix must have 7 rows"),
+        ("principal components", "space_map_.matrix", lambda matrix: matrix[:-1], "matrix must have 7 rows"),
         ("principal components", "space_map_.center", lambda center: center[:-1], "matrix must have 6 rows"),
         ("faiss", "index_.center", lambda center: np.full_like(center, 1e155), "center must lie among the points"),
         ("kdtree", "index_.placed", lambda placed: 1e160 * placed, "placed must not exceed 1e.150"),
