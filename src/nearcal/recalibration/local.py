@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
+from scipy.special import ndtr
+
 from nearcal._arrays import FloatArray, IntArray, as_space, check_choices, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._growing import GrowingRows
@@ -20,6 +23,7 @@ from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.recalibration.scores_of_rows import LocalScores
+from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.workers import Workers
 from nearcal.space import (
     METRICS,
@@ -345,6 +349,31 @@ class LocalRecalibrator(Recalibrator):
         calibration = self.calibration_
         folds = as_folds(groups, time, gap, len(calibration))
         return self.fit_space(calibration, self._space(self._positions(), calibration, folds))
+
+    def left_out_values(self, dist_cal: Distribution, scores: FloatArray, folds: Folds | None = None) -> FloatArray:
+        """Return the quantiles of calibration points at levels Φ(scores), each recalibrated by the others.
+
+        ``dist_cal`` are those given to ``fit``, with the ``folds`` that said who may speak for whom; a point for which
+        nobody may has NaN. The result has shape (n, s) for s scores.
+        """
+        self._require_fitted()
+        space = self._space(self._positions(), self.calibration_, folds)
+        left_out = LeaveOneOut(
+            self.calibration_,
+            lambda: space.views,
+            self.neighborhood_,
+            self.quantile_rule_,
+            Workers.of(self.workers),
+            tuple(one for one in self.corrections_ if not isinstance(one, LearntFade)),
+        )
+
+        def values(steps: Steps, rows: IntArray) -> FloatArray:
+            at, base = np.broadcast_to(scores, (len(rows), len(scores))), dist_cal[rows]
+            if self.quantile_rule_ in CONTINUOUS_RULES:
+                return left_out.law(steps).values(base, at)
+            return steps.quantiles(base, ndtr(at))
+
+        return left_out.gather(values, np.full((len(self.calibration_), len(scores)), np.nan))
 
     def _positions(self) -> FloatArray:
         """Return where calibration points are, as it was given."""
