@@ -13,6 +13,7 @@ from nearcal_studies.real_data import RealData
 from nearcal_studies.relevance import Relevance
 from nearcal_studies.rosenbrock import Rosenbrock
 from nearcal_studies.run import page, run
+from nearcal_studies.several import Several
 from nearcal_studies.sharper import Sharper
 from nearcal_studies.simulation import Simulation
 from nearcal_studies.study import Scale, Study
@@ -20,7 +21,7 @@ from nearcal_studies.study import Scale, Study
 ROOT = Path(__file__).parents[2]
 STUDIES: dict[str, type[Study]] = {
     study.name: study
-    for study in (Gaussian, Rosenbrock, Simulation, Diamonds, RealData, Sharper, Relevance, Blocked, Drift)
+    for study in (Gaussian, Rosenbrock, Simulation, Diamonds, RealData, Sharper, Several, Relevance, Blocked, Drift)
 }
 
 
