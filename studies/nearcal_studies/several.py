@@ -115,8 +115,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     counts = {name: len({row["seed"] for row in rows if row["set"] == name}) for name in _sets(rows)}
     boosted = _geometric([of_all_rows(rows, name, "LightGBM quantiles") for name in _sets(rows)])
     lines = [
-        f"Seeds {', '.join(map(str, seeds))}; {sum(counts.values())} runs of {len(counts)} sets. Means over seeds: CRPS "
-        "of all models together, and relative to it that of the best of them alone, calibrated, in hindsight; of "
+        f"Seeds {', '.join(map(str, seeds))}; {sum(counts.values())} runs of {len(counts)} sets. Means over seeds: "
+        "CRPS of all models together, and relative to it that of the best of them alone, calibrated, in hindsight; of "
         "LightGBM trained on the training and the calibration rows; and of LightGBM trained on the training rows and "
         "recalibrated. Coverage of 90% intervals, and the score of 95% intervals relative to the best alone's.",
         "",
@@ -136,8 +136,9 @@ def as_markdown(rows: Sequence[Row]) -> str:
         [
             *lines,
             "",
-            f"LightGBM trained on three quarters of these rows and recalibrated on the rest has a CRPS of {boosted:.3f} "
-            f"times that of LightGBM trained on all of them (geometric mean over sets), less on {wins} of {len(counts)}; "
+            "LightGBM trained on the training rows and recalibrated on the calibration rows has a CRPS of "
+            f"{boosted:.3f} times that of LightGBM trained on both (geometric mean over sets), less on {wins} of "
+            f"{len(counts)}; "
             f"its 90% intervals cover {_coverage(rows, 'LightGBM quantiles')}%, those of the other "
             f"{_coverage(rows, ALL_ROWS)}%.",
         ]

@@ -4,8 +4,8 @@ from nearcal.distributions._concatenate import concatenate
 from nearcal.distributions._gamma import Gamma
 from nearcal.distributions._mixture import Mixture
 from nearcal.distributions._parametric import Laplace, LogNormal, Normal
-from nearcal.distributions._quantile_average import QuantileAverage, average_rows, quantile_table
 from nearcal.distributions._quantile_average import SCORES as AVERAGED_SCORES
+from nearcal.distributions._quantile_average import QuantileAverage, average_rows, quantile_table
 from nearcal.distributions._quantiles import Quantiles
 from nearcal.distributions._samples import Samples
 from nearcal.distributions._student_t import StudentT

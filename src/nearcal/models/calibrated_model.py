@@ -126,7 +126,8 @@ class CalibratedModel:
     @property
     def fade(self) -> Fade | None:
         """How rows unlike the calibration set fade; None where none does."""
-        given = [one for one in getattr(self.recalibrator, "corrections", ()) if isinstance(one, Fade)]
+        members = (self.recalibrator, *getattr(self.recalibrator, "members_", ()))
+        given = [one for member in members for one in getattr(member, "corrections", ()) if isinstance(one, Fade)]
         by_look = None if self.look is None else Fade(self.look.false_alarm)
         return given[0] if given else by_look
 

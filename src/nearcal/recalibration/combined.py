@@ -309,7 +309,8 @@ class CombinedRecalibrator(Recalibrator):
 
     def _columns_of(self, space: FloatArray | None) -> list[Sequence[int]]:
         width = 0 if space is None else space.shape[1]
-        columns = [range(width)] * len(self.members) if self.columns is None else list(self.columns)
+        columns: list[Sequence[int]] = [range(width)] * len(self.members)
+        columns = columns if self.columns is None else list(self.columns)
         for own in columns:
             if any(not 0 <= column < width for column in own):
                 raise InvalidParameterError(
@@ -407,7 +408,7 @@ def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArr
         gradient = np.einsum("n,nk,mnk->m", share, slopes, stack) / unit + 2 * penalty * (w - equal)
         return float(share @ table_crps(table, y)) / unit + penalty * float(((w - equal) ** 2).sum()), gradient
 
-    sums_to_one = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
+    sums_to_one: Any = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
     found = minimize(
         objective, equal, jac=True, method="SLSQP", bounds=[(0, 1)] * len(equal), constraints=sums_to_one,
         options={"maxiter": 200, "ftol": 1e-8},

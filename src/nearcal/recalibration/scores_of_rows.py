@@ -92,7 +92,7 @@ class ScoresOfRows(ABC):
 
     @property
     def loudest(self) -> "Recalibrated | None":
-        """Whose neighbourhoods tell how near rows are to calibration points, where these scores have none themselves."""
+        """Whose neighbourhoods tell how near rows are to calibration points, where these scores have none."""
         return None
 
     def trust_in(self, rows: int) -> FloatArray:

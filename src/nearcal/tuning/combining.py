@@ -121,7 +121,9 @@ def combine(
         models = _LeftOut.of(found, dists, y_cal, **relations)
     comparison = models.compare()
     place = _choose(comparison, len(found))
-    shares = np.eye(len(found))[place] if place < len(found) else learn_weights(models.tables, models.y, models.relative)
+    shares = (
+        np.eye(len(found))[place] if place < len(found) else learn_weights(models.tables, models.y, models.relative)
+    )
     members = [tuning.recalibrator for tuning in found.values()]
     chosen = [tuning.chosen.space if share > 0 else None for tuning, share in zip(found.values(), shares, strict=True)]
     widths = {space: spaces[name][space].shape[1] for name, space in zip(found, chosen, strict=True) if space}
@@ -186,8 +188,8 @@ def _cross_fitted(
     units = np.arange(len(y)) if units is None else np.unique(units, return_inverse=True)[1]
     fold = np.random.default_rng(0).permutation(int(units.max()) + 1)[units] % _FOLDS
     scores = [np.empty(len(y)) for _ in POOLS]
-    for number in np.unique(fold):
-        inside, others = fold == number, fold != number
+    for this in np.unique(fold):
+        inside, others = fold == this, fold != this
         others = others if others.any() else inside
         weights = None if relative is None else relative[others]
         shares = learn_weights([table[others] for table in tables], y[others], weights)
@@ -199,8 +201,8 @@ def _cross_fitted(
 def _choose(comparison: Comparison, models: int) -> int:
     """Return the place of the choice, of every model alone and the pools after them.
 
-    The better of the pools, unless a model alone is better than it by more than two standard errors: the average steadies
-    what a choice among models leaves to chance, and the score of the best of them owes something to it.
+    The better of the pools, unless a model alone is better than it by more than two standard errors: a pool steadies
+    what a choice among models leaves to chance, and the score of the best of them owes something to chance.
     """
     pool = models + int(np.argmin(comparison.mean[models:]))
     best = comparison.best

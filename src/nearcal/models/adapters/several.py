@@ -93,7 +93,9 @@ class SeveralModels(ModelAdapter):
             if layer != _OUTPUTS:
                 name, own = self._owner(layer)
                 asked[name][own] = layer
-        dists, found, outputs = [], {}, []
+        dists: list[Distribution] = []
+        outputs: list[FloatArray] = []
+        found: dict[str, FloatArray] = {}
         for name, model in self.models.items():
             more = [_OUTPUT] if _OUTPUTS in layers and _OUTPUT in model.layers() else []
             with _named(name):
