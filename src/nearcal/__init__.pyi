@@ -73,5 +73,6 @@ from nearcal.space import Scaling as Scaling
 from nearcal.space import ShiftWeights as ShiftWeights
 from nearcal.space import shift_weights as shift_weights
 from nearcal.tuning import Candidate as Candidate
+from nearcal.tuning import Combination as Combination
 from nearcal.tuning import Tuning as Tuning
 from nearcal.tuning import tune as tune

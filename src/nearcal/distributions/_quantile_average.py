@@ -83,5 +83,5 @@ def average_rows(weights: FloatArray, tables: Sequence[FloatArray]) -> FloatArra
     """Return Σ_c w_jc times row j of table c, added up in turn; a table without a weight may hold anything."""
     total = np.zeros(tables[0].shape)
     for weight, table in zip(weights.T, tables, strict=True):
-        total = total + np.where(weight[:, np.newaxis] > 0, weight[:, np.newaxis] * table, 0.0)
+        total = total + weight[:, np.newaxis] * np.where(weight[:, np.newaxis] > 0, table, 0.0)
     return total

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._sample_weights import PointWeights
+from nearcal._sample_weights import PointWeights, effective_size
 from nearcal._saved import count, float_array, having, instance, require, savable, tuple_of
 from nearcal.distributions import AVERAGED_SCORES as SCORES
 from nearcal.distributions import (
@@ -37,8 +37,6 @@ POOLS: tuple[Pool, ...] = get_args(Pool)
 _LEVELS = ndtr(SCORES)
 # ∫ over levels as a sum over scores: 2 φ(z) dz, so that pinball losses add up to a CRPS
 _SHARES = 2 * np.exp(-(SCORES**2) / 2) / np.sqrt(2 * np.pi) * (SCORES[1] - SCORES[0])
-# the probability that a quantile of a table stands for: up to half way to the next, on the scale of scores
-_MASSES = np.diff(ndtr(np.concatenate([[-np.inf], (SCORES[1:] + SCORES[:-1]) / 2, [np.inf]])))
 _EQUAL = 20.0  # rows' worth of score by which weights are drawn to equal ones: see ``learn_weights``
 _LIGHTEST = 0.01  # of all weight: a model with less is left out
 _BLOCK = 2**14  # rows whose tables are made together
@@ -372,12 +370,15 @@ def pool_tables(pool: Pool, shares: FloatArray, tables: Sequence[FloatArray]) ->
     if pool == "quantiles":
         return np.sort(average_rows(weights, tables), axis=1)
     used = [place for place, share in enumerate(shares) if share > 0]
-    values = np.hstack([tables[place] for place in used])
-    masses = np.broadcast_to(np.concatenate([shares[place] * _MASSES for place in used]), values.shape)
-    order = np.argsort(values, axis=1, kind="stable")
-    values, masses = np.take_along_axis(values, order, axis=1), np.take_along_axis(masses, order, axis=1)
-    reached = ndtri(np.clip(np.cumsum(masses, axis=1) - masses / 2, 0.0, 1 - 2**-53))
-    return Interpolated(reached, values, normal_tails=True).from_z(np.broadcast_to(SCORES, tables[0].shape))
+    values = np.sort(np.hstack([tables[place] for place in used]), axis=1)
+    below, above = np.zeros(values.shape), np.zeros(values.shape)
+    for place in used:
+        z = Interpolated(SCORES[np.newaxis], tables[place], normal_tails=False).z(values)
+        z = np.clip(z, SCORES[0], SCORES[-1])  # beyond its outermost quantiles a table knows nothing
+        below, above = below + shares[place] * ndtr(z), above + shares[place] * ndtr(-z)
+    lighter = ndtri(np.clip(np.minimum(below, above), 0.0, 0.5))
+    reached = np.sort(np.where(below < above, lighter, -lighter), axis=1)
+    return Interpolated(reached, values, normal_tails=True).from_z(SCORES[np.newaxis])
 
 
 def table_crps(table: FloatArray, y: FloatArray) -> FloatArray:
@@ -390,7 +391,8 @@ def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArr
     """Return the weights, of sum 1, with which the average of tables has the least mean CRPS, drawn to equal ones.
 
     To the mean score over n points is added c S Σ_m (w_m - 1/M)² / n, with S the mean score of the best model: as if
-    some c points more had told that all models are alike. Points may count by weights of shape (n,).
+    some c points more had told that all models are alike. Points may count by weights of shape (n,); n is then their
+    effective size.
     """
     known = ~np.isnan(np.sum([table[:, 0] for table in tables], axis=0))
     stack, y = np.stack([table[known] for table in tables]), y[known]
@@ -400,7 +402,7 @@ def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArr
     equal = np.full(len(tables), 1 / len(tables))
     if not 0 < unit < np.inf:
         return equal
-    penalty = _EQUAL / len(y)
+    penalty = _EQUAL / effective_size(share)
 
     def objective(w: FloatArray) -> tuple[float, FloatArray]:
         table = np.einsum("m,mnk->nk", w, stack)
