@@ -348,7 +348,13 @@ class CombinedRecalibrator(Recalibrator):
 
 def _at(space: FloatArray | None, columns: Sequence[int]) -> FloatArray | None:
     """Return some columns of a space; None for a member that looks at none."""
-    return None if space is None or len(columns) == 0 else space[:, list(columns)]
+    if space is None or len(columns) == 0:
+        return None
+    if max(columns) >= space.shape[1]:
+        raise InvalidInputError(
+            f"the space must have at least {max(columns) + 1} columns as in fit, got {space.shape[1]}"
+        )
+    return space[:, list(columns)]
 
 
 # ---- tables of quantiles, one a model -------------------------------------------------------------------------------
