@@ -58,8 +58,8 @@ def test_every_class_is_known_once_all_is_imported():
     names = """
         Alarm BlockedBrute CalibratedModel CalibrationMonitor CalibrationScores Candidate ColumnsModel
         Combination CombinedRecalibrator ConformalRecalibrator Curve EqualSteps Fade FaissIndex Fingerprint
-        GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray KeptColumn
-        KeptFrame KeptParts LeafBoxes LearntFade LearntLinear LearntPolish LearntShrinkage LevelTracker
+        GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray
+        KeptColumn KeptFrame KeptParts LeafBoxes LearntFade LearntLinear LearntPolish LearntShrinkage LevelTracker
         LocalLinear LocalRecalibrator Look OnlineRecalibrator OwnIsolation PointHead PointWeights Polish
         QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration Scaling Shrinkage SortedLine
         SpaceMap Standardiser Table Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
