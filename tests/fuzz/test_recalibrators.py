@@ -9,8 +9,8 @@ from scipy import stats
 import nearcal as nc
 from nearcal.recalibration import FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
 from nearcal.recalibration.base import Recalibrator
-from nearcal.recalibration.combined import POOLS
 from nearcal.recalibration.corrections import Correction
+from nearcal.recalibration.pooling import POOLS
 from nearcal.space import METRICS, SCALINGS, SEARCHES
 
 # ties are among the data on purpose, and a warning of them is a promise kept

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 import nearcal as nc
 from nearcal.distributions import AVERAGED_SCORES as SCORES
-from nearcal.recalibration.combined import learn_weights, pool_tables, table_crps
+from nearcal.recalibration.pooling import learn_weights, pool_tables, table_crps
 
 LOCAL = nc.LocalRecalibrator(k=40, quantile_rule="predictive", scaling="standard")
 POLISHED = nc.LocalRecalibrator(k=60, quantile_rule="predictive", corrections=(nc.LocalLinear(), nc.Polish()))

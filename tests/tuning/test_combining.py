@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.recalibration.combined import learn_weights, pool_tables, table_crps
+from nearcal.recalibration.pooling import learn_weights, pool_tables, table_crps
 from nearcal.tuning import combine
 from nearcal.tuning.choice import Comparison
 from nearcal.tuning.combining import _choose, _cross_fitted

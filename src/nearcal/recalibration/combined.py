@@ -2,23 +2,20 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._sample_weights import PointWeights, effective_size
+from nearcal._sample_weights import PointWeights
 from nearcal._saved import count, float_array, having, instance, require, savable, tuple_of
 from nearcal.distributions import AVERAGED_SCORES as SCORES
 from nearcal.distributions import (
     Distribution,
     QuantileAverage,
     Quantiles,
-    average_rows,
     quantile_table,
     require_distribution,
 )
@@ -27,18 +24,11 @@ from nearcal.recalibration.base import Recalibrator, calibration_scores, is_empt
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.for_all_rows import GlobalRecalibrator, IdentityRecalibrator
 from nearcal.recalibration.local import LocalRecalibrator
+from nearcal.recalibration.pooling import LEVELS, POOLS, Pool, learn_weights, pool_tables
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.scores_of_rows import CombinedScores
 from nearcal.space import Folds, as_folds, kept_relations
 
-Pool = Literal["quantiles", "mixture"]
-POOLS: tuple[Pool, ...] = get_args(Pool)
-
-_LEVELS = ndtr(SCORES)
-# ∫ over levels as a sum over scores: 2 φ(z) dz, so that pinball losses add up to a CRPS
-_SHARES = 2 * np.exp(-(SCORES**2) / 2) / np.sqrt(2 * np.pi) * (SCORES[1] - SCORES[0])
-_EQUAL = 20.0  # rows' worth of score by which weights are drawn to equal ones: see ``learn_weights``
-_LIGHTEST = 0.01  # of all weight: a model with less is left out
 _BLOCK = 2**14  # rows whose tables are made together
 
 
@@ -183,7 +173,7 @@ class CombinedRecalibrator(Recalibrator):
         judged = ~np.isnan(np.sum([table[:, 0] for table in tables], axis=0))
         pooled = pool_tables(self.pool, shares, [table[judged] for table in tables])
         after = GlobalRecalibrator(quantile_rule="predictive").fit(
-            Quantiles(_LEVELS, pooled), y[judged], sample_weight=None if weights is None else weights.given[judged]
+            Quantiles(LEVELS, pooled), y[judged], sample_weight=None if weights is None else weights.given[judged]
         )
         unused = IdentityRecalibrator()
         unused.n_cal_ = len(judged)
@@ -224,7 +214,7 @@ class CombinedRecalibrator(Recalibrator):
 
     def _curve(self, base: Distribution, parts: Sequence[Recalibrated]) -> FloatArray:
         """Return the scores under the base at which the combination has its quantiles, (n, 41)."""
-        after = self.after_.recalibrate(Quantiles(_LEVELS, self._pooled(parts)))
+        after = self.after_.recalibrate(Quantiles(LEVELS, self._pooled(parts)))
         return base._z(quantile_table(after))
 
     def _pooled(self, parts: Sequence[Recalibrated]) -> FloatArray:
@@ -253,7 +243,7 @@ class CombinedRecalibrator(Recalibrator):
         space = None if space is None else as_space(space, "space_cal", len(dist))
         given = None if sample_weight is None else np.full(len(dist), np.max(sample_weight), dtype=np.float64)
         given = given if weights is None else weights.given
-        pooled = Quantiles(_LEVELS, self._pooled(self._recalibrated(dist, space, "space_cal")))  # before they learn
+        pooled = Quantiles(LEVELS, self._pooled(self._recalibrated(dist, space, "space_cal")))  # before they learn
         calibration_scores(pooled, y)
         parts = zip(self.members_, self._parts(dist, "dist_cal"), self.columns_, strict=True)
         members = tuple(
@@ -357,9 +347,6 @@ def _at(space: FloatArray | None, columns: Sequence[int]) -> FloatArray | None:
     return space[:, list(columns)]
 
 
-# ---- tables of quantiles, one a model -------------------------------------------------------------------------------
-
-
 def left_out_table(recalibrator: Any, dist: Distribution, space: FloatArray | None, folds: Folds | None) -> FloatArray:
     """Return quantiles of calibration points, each recalibrated by the others, (n, 41); NaN where none may speak.
 
@@ -368,59 +355,3 @@ def left_out_table(recalibrator: Any, dist: Distribution, space: FloatArray | No
     if isinstance(recalibrator, LocalRecalibrator):
         return recalibrator.left_out_values(dist, SCORES, folds)
     return quantile_table(recalibrator.recalibrate(dist, space))
-
-
-def pool_tables(pool: Pool, shares: FloatArray, tables: Sequence[FloatArray]) -> FloatArray:
-    """Return the quantiles of a combination of rows that are known by theirs, (n, 41)."""
-    weights = np.broadcast_to(shares, (len(tables[0]), len(shares)))
-    if pool == "quantiles":
-        return np.sort(average_rows(weights, tables), axis=1)
-    used = [place for place, share in enumerate(shares) if share > 0]
-    values = np.sort(np.hstack([tables[place] for place in used]), axis=1)
-    below, above = np.zeros(values.shape), np.zeros(values.shape)
-    for place in used:
-        z = Interpolated(SCORES[np.newaxis], tables[place], normal_tails=False).z(values)
-        z = np.clip(z, SCORES[0], SCORES[-1])  # beyond its outermost quantiles a table knows nothing
-        below, above = below + shares[place] * ndtr(z), above + shares[place] * ndtr(-z)
-    lighter = ndtri(np.clip(np.minimum(below, above), 0.0, 0.5))
-    reached = np.sort(np.where(below < above, lighter, -lighter), axis=1)
-    return Interpolated(reached, values, normal_tails=True).from_z(SCORES[np.newaxis])
-
-
-def table_crps(table: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the CRPS of rows that are known by their quantiles at 41 levels: a sum of pinball losses, (n,)."""
-    above = y[:, np.newaxis] - table
-    return (_SHARES * np.maximum(_LEVELS * above, (_LEVELS - 1) * above)).sum(axis=1)
-
-
-def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return the weights, of sum 1, with which the average of tables has the least mean CRPS, drawn to equal ones.
-
-    To the mean score over n points is added c S Σ_m (w_m - 1/M)² / n, with S the mean score of the best model: as if
-    some c points more had told that all models are alike. Points may count by weights of shape (n,); n is then their
-    effective size.
-    """
-    known = ~np.isnan(np.sum([table[:, 0] for table in tables], axis=0))
-    stack, y = np.stack([table[known] for table in tables]), y[known]
-    share = np.ones(len(y)) if weights is None else weights[known]
-    share = share / share.sum()
-    unit = min(float(share @ table_crps(table, y)) for table in stack)
-    equal = np.full(len(tables), 1 / len(tables))
-    if not 0 < unit < np.inf:
-        return equal
-    penalty = _EQUAL / effective_size(share)
-
-    def objective(w: FloatArray) -> tuple[float, FloatArray]:
-        table = np.einsum("m,mnk->nk", w, stack)
-        slopes = _SHARES * np.where(y[:, np.newaxis] > table, -_LEVELS, 1 - _LEVELS)
-        gradient = np.einsum("n,nk,mnk->m", share, slopes, stack) / unit + 2 * penalty * (w - equal)
-        return float(share @ table_crps(table, y)) / unit + penalty * float(((w - equal) ** 2).sum()), gradient
-
-    sums_to_one: Any = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
-    found = minimize(
-        objective, equal, jac=True, method="SLSQP", bounds=[(0, 1)] * len(equal), constraints=sums_to_one,
-        options={"maxiter": 200, "ftol": 1e-8},
-    )  # fmt: skip
-    w = found.x if objective(found.x)[0] < objective(equal)[0] else equal
-    w = np.where(w < _LIGHTEST, 0.0, w)
-    return w / w.sum()

@@ -16,7 +16,8 @@ from nearcal._table import Table, format_number
 from nearcal.distributions import Distribution
 from nearcal.recalibration import CombinedRecalibrator, Fade, Workers
 from nearcal.recalibration.base import weighted_rows
-from nearcal.recalibration.combined import POOLS, Pool, learn_weights, left_out_table, pool_tables, table_crps
+from nearcal.recalibration.combined import left_out_table
+from nearcal.recalibration.pooling import POOLS, Pool, learn_weights, pool_tables, table_crps
 from nearcal.space import Folds, kept_relations
 from nearcal.tuning.choice import Comparison
 from nearcal.tuning.choosing import tune
