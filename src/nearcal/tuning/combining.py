@@ -11,7 +11,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray, as_response
 from nearcal._errors import warn_user
 from nearcal._sample_weights import PointWeights
-from nearcal._saved import instance, mapping_of, number, optional, savable, text, tuple_of
+from nearcal._saved import instance, mapping_of, number, optional, require, savable, text, tuple_of
 from nearcal._table import Table, format_number
 from nearcal.distributions import Distribution
 from nearcal.recalibration import CombinedRecalibrator, Fade, Workers
@@ -71,6 +71,9 @@ class Combination:
     members: Mapping[str, Tuning]
     weights: Mapping[str, float]
     fade: Fade | None = None
+
+    def __post_init__(self) -> None:
+        require(set(self.weights) == set(self.members), "weights must be those of the members")
 
     @property
     def table(self) -> Table:
