@@ -49,7 +49,7 @@ def updated(**options):
 
 def several(dist, space):
     """Return the predictions of two models."""
-    return nc.QuantileAverage([1.0, 1.0], [dist, nc.Laplace(space[:, 1], 2.0)])
+    return nc.QuantileAverage([1.0, 1.0], [dist, nc.Laplace(space[:, -1], 2.0)])
 
 
 def combined(**options):

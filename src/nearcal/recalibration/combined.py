@@ -105,6 +105,14 @@ class CombinedRecalibrator(Recalibrator):
         self.columns = columns
         self.pool = pool
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}([{', '.join(map(repr, self.members))}], pool={self.pool!r})"
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of the space that it looks at, one at least."""
+        return 1 + max((column for own in self.columns_ for column in own), default=0)
+
     def fit(
         self,
         dist_cal: Distribution,
