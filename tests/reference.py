@@ -81,6 +81,19 @@ def weighted_moments(values, weights):
     return mean, (weights * (values - mean) ** 2).sum()
 
 
+def middle_shares(weights, size):
+    """Return the weight below and above the middle of each weight, and the one that stands for it: see the kernel."""
+    place = [
+        max([j for j in range(i + 1) if weights[j] > 0], default=int(np.argmax(weights > 0)))
+        for i in range(len(weights))
+    ]
+    below = np.array([weights[:i].sum() + weights[i] / 2 for i in place])
+    above = np.array([weights[i + 1 :].sum() + weights[i] / 2 for i in place])
+    if np.isnan(size):
+        return below, above, place
+    return (size * below + 0.5) / (size + 1), (size * above + 0.5) / (size + 1), place
+
+
 def weight_below(keys, weights, threshold):
     """Return the weight of keys below a threshold, and of the rest."""
     return weights[keys < threshold].sum(), weights[~(keys < threshold)].sum()

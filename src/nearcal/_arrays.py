@@ -11,6 +11,9 @@ from nearcal._errors import InvalidInputError, InvalidParameterError
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.intp]
 
+#: The largest response, and the largest parameter of a distribution: sums and differences of some of them are numbers.
+LARGEST = 1e300
+
 
 def as_float_array(value: Any, name: str) -> FloatArray:
     """Convert numpy, pandas, polars, torch or nested lists to float64; refuse what is not real numbers."""
@@ -60,6 +63,15 @@ def require_finite(array: FloatArray, name: str, remedy: str = "drop or impute t
         _report_bad(array, bad, name, "be finite", remedy)
 
 
+def require_sized(array: FloatArray, name: str) -> None:
+    """Refuse NaN, infinities, and numbers so large that their sums are none."""
+    bad = ~(np.abs(array) <= LARGEST)
+    if bad.any():
+        require_finite(array, name)
+        remedy = "give responses and predictions in a larger unit, or drop those rows"
+        _report_bad(array, bad, name, f"lie between {-LARGEST:g} and {LARGEST:g}", remedy)
+
+
 def require_no_nan(array: FloatArray, name: str) -> None:
     """Refuse NaN; infinities are legitimate arguments of a cdf or of a normal score."""
     bad = np.isnan(array)
@@ -85,13 +97,13 @@ def _report_bad(array: FloatArray, bad: NDArray[np.bool_], name: str, rule: str,
 
 
 def as_response(y: Any, n: int, name: str) -> FloatArray:
-    """Validate observed responses: shape (n,) or (n, 1), finite; returns (n,)."""
+    """Validate observed responses: shape (n,) or (n, 1), of numbers up to 1e300; returns (n,)."""
     array = as_float_array(y, name)
     if array.shape not in ((n,), (n, 1)):
         raise InvalidInputError(
             f"{name} must have shape ({n},) or ({n}, 1), one response a row of the distribution, got {array.shape}"
         )
-    require_finite(array, name)
+    require_sized(array, name)
     return array.reshape(n)
 
 
@@ -110,11 +122,11 @@ def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
 
 
 def as_columns(value: Any, name: str) -> FloatArray:
-    """Validate an (n, s) table of finite numbers with at least one row and one column."""
+    """Validate an (n, s) table of numbers up to 1e300 with at least one row and one column."""
     array = as_float_array(value, name)
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidInputError(f"{name} must have shape (n, s) with n >= 1 and s >= 1, got {array.shape}")
-    require_finite(array, name)
+    require_sized(array, name)
     return array
 
 
@@ -138,7 +150,7 @@ def _as_parameter(value: Any, name: str) -> FloatArray:
         raise InvalidInputError(f"{name} must be a scalar or have shape (n,) or (n, 1), got {array.shape}")
     if array.size == 0:
         raise InvalidInputError(f"{name} must not be empty: a batch has at least one row, got shape {array.shape}")
-    require_finite(array, name)
+    require_sized(array, name)
     return np.array(array, ndmin=1)  # a copy: a frozen batch must not change when the caller's array does
 
 

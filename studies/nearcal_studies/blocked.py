@@ -241,12 +241,15 @@ class Case:
         }
         scorer = Scorer(dist, y, CalibrationScores(z), places, ONE_THREAD, folds=folds)
         everyone, plain = scorer.score_plain(sizes, SMOOTHINGS)
-        local = {**plain, **scorer.score_linear(plain, sizes)}
-        means = {replace(one, k=share_of(one.k, n, n + m)): scorer.mean(scores) for one, scores in local.items()}
+        local, rows = {**plain, **scorer.score_linear(plain, sizes)}, scorer.race.rows
+        means = {
+            replace(one, k=share_of(one.k, n, n + m)): scorer.race.compare(scores, rows)[0]
+            for one, scores in local.items()
+        }
         for one in sorted(means, key=lambda one: means[one])[:2]:
             shrunk = replace(one, shrinkage=True)
             means[shrunk] = self.score(shrunk)
-        means[nc.Candidate("global")] = scorer.mean(everyone)
+        means[nc.Candidate("global")] = scorer.race.compare(everyone, rows)[0]
         means[nc.Candidate("none")] = self.base
         best = min(means, key=lambda one: means[one])
         return means[best], str(best)

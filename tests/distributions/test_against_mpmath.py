@@ -191,7 +191,7 @@ def test_gamma_quantiles_too_small_for_the_standard_one_but_not_for_its_scale():
 
 # ---- moments at the ends of floating-point numbers ------------------------------------------------------------------
 
-SCALES = np.array([1e-170, 1e-300, 1e170, 1e300])
+SCALES = np.array([1e-170, 1e-300, 1e170, 1e299])
 DRAWS = np.array([-1.0, 0.5, 0.5, 3.0])
 
 

@@ -213,14 +213,15 @@ def test_levels_that_sums_of_weights_meet_up_to_rounding():
 @pytest.mark.parametrize("family", [nc.Normal, nc.Laplace, lambda loc, scale: nc.StudentT(3.0, loc, scale)])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_differences_that_overflow_are_still_so_many_scales(family, sign):
-    far, standard = family(-sign * 1e308, 1e308), family(0.0, 1.0)
+    far, standard = family(-sign * 1e300, 1e300), family(0.0, 1.0)
+    y = sign * np.finfo(np.float64).max
     for name in ("z", "cdf", "sf", "logcdf", "logsf"):
-        np.testing.assert_allclose(getattr(far, name)(sign * 1e308), getattr(standard, name)(2 * sign), rtol=1e-12)
-    np.testing.assert_allclose(far.logpdf(sign * 1e308), standard.logpdf(2 * sign) - np.log(1e308), rtol=1e-12)
+        np.testing.assert_allclose(getattr(far, name)(y), getattr(standard, name)(y / 1e300 + sign), rtol=1e-12)
+    np.testing.assert_allclose(far.logpdf(y), standard.logpdf(y / 1e300 + sign) - np.log(1e300), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "dist", [nc.Normal(-1e308, 1e-9), nc.Laplace(-1e308, 1e-9), nc.StudentT(3.0, -1e308, 1e-9), nc.Gamma(2.0, 1e-9)]
+    "dist", [nc.Normal(-1e300, 1e-9), nc.Laplace(-1e300, 1e-9), nc.StudentT(3.0, -1e300, 1e-9), nc.Gamma(2.0, 1e-9)]
 )
 def test_scores_too_large_for_a_number_need_no_context(dist):
     """Code within the library, and other threads, evaluate families without the context of the public functions."""
@@ -232,3 +233,21 @@ def test_scores_too_large_for_a_number_need_no_context(dist):
 @pytest.mark.parametrize("family", [nc.Normal, nc.Laplace])
 def test_a_scale_so_small_that_all_else_is_infinitely_far(family):
     np.testing.assert_array_equal(family([0.3, 0.3], 1e-320).cdf([1.6, 0.1]), [1.0, 0.0])
+
+
+TOO_LARGE = {
+    "Normal": lambda: nc.Normal([0.0, -1.1e300], 1.0),
+    "LogNormal": lambda: nc.LogNormal(0.0, 1e305),
+    "Gamma": lambda: nc.Gamma(2.0, [1.0, 1e308]),
+    "StudentT": lambda: nc.StudentT(3.0, 0.0, 1e308),
+    "Laplace": lambda: nc.Laplace(0.0, 1.1e300),
+    "Samples": lambda: nc.Samples([[0.0, 1e308]]),
+    "Quantiles": lambda: nc.Quantiles([0.1, 0.9], [[-1e308, 1e308]]),
+    "scipy": lambda: nc.from_scipy(stats.gumbel_r(1e308, 1.0)),
+}
+
+
+@pytest.mark.parametrize("family", TOO_LARGE)
+def test_parameters_so_large_that_their_sums_are_no_numbers_are_refused(family):
+    with pytest.raises(nc.InvalidInputError, match=r"must lie between -1e\+300 and 1e\+300, got .* in a larger unit"):
+        TOO_LARGE[family]()

@@ -16,8 +16,10 @@ from nearcal.kernels import (
     adjust,
     leave_one_out,
     quantiles,
+    rank_order,
     select,
     series,
+    sorted_rows,
     summary,
     trees,
     weighted_leave_one_out,
@@ -111,7 +113,7 @@ def attack_growing(rng):
     squares = reference.squares(points[kept], queries)
     for k in {1, int(rng.integers(1, len(kept) + 1)), len(kept)}:
         expected = np.sort(np.argsort(squares, axis=1, kind="stable")[:, :k], axis=1)
-        np.testing.assert_array_equal(index.nearest(queries, k, 0.0).indices.reshape(-1, k), expected)
+        np.testing.assert_array_equal(np.sort(index.nearest(queries, k, 0.0).indices.reshape(-1, k)), expected)
         odd = queries.copy()
         odd[rng.integers(len(odd)), rng.integers(d)] = rng.choice(ODD)
         found = index.nearest(odd, k, 0.0).indices
@@ -248,8 +250,8 @@ def attack_leave_one_out(rng):
         for row in range(n):
             np.testing.assert_array_equal(kept[row], reference.without_own(found[row], distances[row], row)[0])
     ranks = rng.permutation(n).astype(np.int32)
-    ordered, ordered_distances = np.empty_like(kept), np.empty_like(kept_distances)
-    leave_one_out.order_by_rank(kept, kept_distances, ranks, ordered, ordered_distances)
+    places = rank_order.places_by_rank(np.arange(n + 1) * k, kept.ravel(), ranks)
+    ordered, ordered_distances = kept.ravel()[places].reshape(n, k), kept_distances.ravel()[places].reshape(n, k)
     np.testing.assert_array_equal(ordered, np.take_along_axis(kept, np.argsort(ranks[kept], axis=1), axis=1))
     values, moderate = _values(rng, n)
     values, y = np.sort(values)[ranks], rng.normal(size=n)
@@ -263,6 +265,17 @@ def attack_leave_one_out(rng):
             own = reference.kernel_weights(ordered_distances[row], ordered_distances[row].max(), SMOOTHINGS[kind])
             expected = reference.sample_crps(values[ordered[row]], own, y[row])
             np.testing.assert_allclose(crps[row, 0, kind], expected, rtol=1e-8, atol=1e-10)
+
+
+def attack_sample_crps(rng):
+    rows, width = int(rng.integers(1, 9)), int(rng.integers(1, 400))
+    values, moderate = _values(rng, rows * width)
+    values, weights = values.reshape(rows, width), rng.dirichlet(np.ones(width), rows)
+    y, crps = rng.normal(size=rows), np.empty(rows)
+    leave_one_out.sample_crps(values, weights, y, crps)
+    if moderate:
+        expected = [reference.sample_crps(*row) for row in zip(values, weights, y, strict=True)]
+        np.testing.assert_allclose(crps, expected, rtol=1e-8, atol=1e-10)
 
 
 def attack_tree_relevance(rng):
@@ -281,6 +294,27 @@ def attack_tree_relevance(rng):
 
 
 # ---- functions ------------------------------------------------------------------------------------------------------
+
+
+def attack_sorted_rows(rng):
+    rows, width, q = (int(size) for size in rng.integers(1, [5, 60, 9]))
+    table, values = (np.nan_to_num(_values(rng, rows * size)[0], nan=0.0) for size in (width, q))
+    table = np.sort(table.reshape(rows, width))
+    values = np.where(rng.random((rows, q)) < 0.3, rng.choice(table, size=q, axis=1), values.reshape(rows, q))
+    counts = sorted_rows.count_not_above(table, values)
+    for row in range(rows):
+        np.testing.assert_array_equal(counts[row], np.searchsorted(table[row], values[row], side="right"))
+    own = np.where(rng.random((rows, width)) < 0.3, 0.0, rng.random((rows, width)))
+    own[:, int(rng.integers(width))] += 0.1
+    own /= own.sum(axis=1, keepdims=True)
+    size = rng.choice([np.nan, 1.0, 30.0], size=rows)
+    below, above, place = np.empty(own.shape), np.empty(own.shape), np.empty(own.shape, np.int64)
+    squares = sorted_rows.middle_shares(own, size, below, above, place)
+    for row in range(rows):
+        expected = reference.middle_shares(own[row], size[row])
+        np.testing.assert_allclose((below[row], above[row]), expected[:2], rtol=1e-12, atol=1e-15)
+        np.testing.assert_array_equal(place[row], expected[2])
+    np.testing.assert_allclose(squares, (own**2).sum(axis=1), rtol=1e-12)
 
 
 def attack_evaluate_series(rng):
@@ -311,14 +345,16 @@ ATTACKS = {
         "line.query_line", "line.reach_line", "radius.within_blocks", "radius.within_boxes", "tree._cut",
         "tree.find_leaves",
     ],
-    attack_growing: ["growing.merge_nearest", "growing.put_in_order", "growing.within_bounds"],
+    attack_growing: ["growing.merge_nearest"],
     attack_weighted_quantiles: ["quantiles.weighted_quantiles"],
     attack_summaries: ["summary.row_moments", "summary.weight_below", "summary.weighted_moments"],
     attack_weigh: ["weights.weigh"],
     attack_weigh_points: ["weights.weigh_points"],
     attack_weighted_leave_one_out: ["weighted_leave_one_out.weighted_prefix_crps"],
     attack_adjust_linear: ["adjust.adjust_linear"],
-    attack_leave_one_out: ["leave_one_out.drop_own", "leave_one_out.order_by_rank", "leave_one_out.prefix_crps"],
+    attack_leave_one_out: ["leave_one_out.drop_own", "leave_one_out.prefix_crps", "rank_order.places_by_rank"],
+    attack_sorted_rows: ["sorted_rows.count_not_above", "sorted_rows.middle_shares"],
+    attack_sample_crps: ["leave_one_out.sample_crps"],
     attack_tree_relevance: ["trees.tree_relevance"],
     attack_evaluate_series: ["series.evaluate_series"],
     attack_gamma_tails: [

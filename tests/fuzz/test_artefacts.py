@@ -18,6 +18,7 @@ import nearcal as nc
 from nearcal._saved import savable_classes
 from nearcal.persistence._encoding import import_savable
 from nearcal.persistence._file import read_file
+from tests.fuzz.conftest import LONGEST_FIRST
 from tests.persistence.cases import CASES, MODELS, STREAMS
 from tests.persistence.test_forgery import forge_header, write_forged
 
@@ -96,19 +97,19 @@ class User:
     def __init__(self):
         self.process = None
 
-    def ask(self, **question):
+    def ask(self, patience=PATIENCE, **question):
         if self.process is None:
             command = [sys.executable, "-m", "tests.fuzz.artefact_user"]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             self.process = subprocess.Popen(command, cwd=ROOT, **pipes)
         self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
-        is_answered = select.select([self.process.stdout], [], [], PATIENCE)[0]
+        is_answered = select.select([self.process.stdout], [], [], patience)[0]
         line = self.process.stdout.readline() if is_answered else None
         if line:
             return json.loads(line)
         error = self.stop()
-        return ["defect", f"no answer within {PATIENCE} s" if line is None else f"the process has died\n{error}"]
+        return ["defect", f"no answer within {patience} s" if line is None else f"the process has died\n{error}"]
 
     def stop(self):
         process, self.process = self.process, None
@@ -138,7 +139,7 @@ def files(tmp_path_factory, user):
             made = cases[kind]()
             nc.save(made, path)
             d = getattr(getattr(made, "recalibrator", made), "n_features_in_", 3)
-            word, trace = user.ask(path=str(path), d=d)
+            word, trace = user.ask(LONGEST_FIRST, path=str(path), d=d)  # kernels may have to be compiled
             assert word not in ("defect", "refused"), trace
             known[kind] = path, d, word
         return known[kind]

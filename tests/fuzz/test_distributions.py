@@ -30,12 +30,12 @@ def magnitude(rng, low, high, size=N):
 
 
 def scales(rng):
-    return magnitude(rng, -300, 300)
+    return magnitude(rng, -300, 299)
 
 
 def locations(rng, scale):
     """Return zeros, or what is far from zero by up to 1e12 scales."""
-    return rng.choice([0.0, 1.0, 1e12]) * rng.uniform(-5, 5, N) * np.minimum(scale, 1e290)
+    return rng.choice([0.0, 1.0, 1e12]) * rng.uniform(-5, 5, N) * np.minimum(scale, 1e287)
 
 
 def normal(rng):

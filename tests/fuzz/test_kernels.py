@@ -5,6 +5,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,12 +41,13 @@ def test_kernels(fuzz, attack):
     fuzz.run(f"kernels of {attack.__name__}", quietly, 10)
 
 
-def test_no_kernel_leaves_its_arrays(request, record_property, tmp_path):
+def test_no_kernel_leaves_its_arrays(request, record_property):
     """Bounds checks are compiled in: hence a process and a cache of its own."""
     effort, seed = (request.config.getoption(name) for name in ("--fuzz", "--fuzz-seed"))
     if effort == 1:
         pytest.skip("compiling all kernels with bounds checks takes a minute; ask by --fuzz 2 and more")
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    cache = str(Path(os.environ["NUMBA_CACHE_DIR"]) / "bounds_checked")
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": cache}
     command = [sys.executable, "-m", "tests.fuzz.kernels", str(seed), str(5 * effort)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
     record_property("fuzz", ("kernels under bounds checks", 5 * effort * len(ATTACKS), int(done.returncode != 0)))

@@ -38,7 +38,7 @@ def test_streams(fuzz, name):
         for _ in range(4):
             follow(online, rng, new, places)
 
-    fuzz.run(f"online, {name}", attack, cases=4)
+    fuzz.run(f"online, {name}", attack, cases=2)
 
 
 def follow(online, rng, new, places):

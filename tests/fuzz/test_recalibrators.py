@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
+from nearcal.distributions import concatenate
 from nearcal.recalibration import FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
 from nearcal.recalibration.base import Recalibrator
 from nearcal.recalibration.corrections import Correction
@@ -248,14 +249,28 @@ def answers_of(recalibrator, new, places):
 
 def test_tune(fuzz):
     def attack(rng):
-        dist, y, space, new, places = make_problem(rng)
+        family = str(rng.choice(list(FAMILIES)))
+        dist, y, space, new, places = make_problem(rng, family)
+        if rng.random() < 0.3:
+            dist, y = _with_other_scales(rng, family, dist, y)
         try:
             tuning = nc.tune(dist, y, space, sample_weight=make_weights(rng, len(y)))
+            assert not np.isnan(tuning.table["crps"]).any(), "a score is NaN"
+            assert np.isfinite(tuning.table["crps"][tuning.table["chosen"]]).all(), "an infinite score is chosen"
             check(tuning.recalibrator.recalibrate(new, places), rng)
         except nc.NearcalError:
             return
 
-    fuzz.run("tune", attack, 1)
+    fuzz.run("tune", attack, 4)
+
+
+def _with_other_scales(rng, family, dist, y):
+    """Some rows of another scale: the scores of the others are far beyond its largest or smallest numbers."""
+    n = len(y)
+    other = FAMILIES[family](rng, n, 10.0 ** rng.uniform(-150, 299))
+    rows = np.arange(n) + n * (rng.random(n) < 0.2)
+    both = concatenate([dist, other])[rows]
+    return both, np.where(rows < n, y, np.clip(both.median(), -1e300, 1e300))
 
 
 # ---- what is promised -----------------------------------------------------------------------------------------------

@@ -37,9 +37,8 @@ def drop(k, found, distances, own):
 
 def order(k, found, distances, ranks):
     indices, kept = drop(k, found, distances, np.arange(len(found)))
-    ordered, ordered_distances = np.empty_like(indices), np.empty_like(kept)
-    leave_one_out.order_by_rank(indices, kept, ranks, ordered, ordered_distances)
-    return ordered, ordered_distances
+    by_rank = np.argsort(ranks[indices], axis=1)
+    return np.take_along_axis(indices, by_rank, axis=1), np.take_along_axis(kept, by_rank, axis=1)
 
 
 @settings(deadline=None)
@@ -65,17 +64,6 @@ def test_the_rest_keeps_its_order_and_leaves_out_the_point_or_the_last_of_the_fa
         expected = reference.without_own(found[row], distances[row], row)
         np.testing.assert_array_equal(indices[row], expected[0])
         np.testing.assert_array_equal(kept[row], expected[1])
-
-
-@settings(deadline=None)
-@given(case=searches())
-def test_order_by_rank(case):
-    _, k, found, distances, ranks, _ = case
-    indices, kept = drop(k, found, distances, np.arange(len(found)))
-    ordered, ordered_distances = order(k, found, distances, ranks)
-    by_rank = np.argsort(ranks[indices], axis=1)
-    np.testing.assert_array_equal(ordered, np.take_along_axis(indices, by_rank, axis=1))
-    np.testing.assert_array_equal(ordered_distances, np.take_along_axis(kept, by_rank, axis=1))
 
 
 def test_distances_that_are_no_numbers_still_drop_one():
@@ -118,3 +106,34 @@ def test_nobody_is_nearest_where_distances_are_no_numbers():
     everyone, nearest = np.full(30, 1 / 30), np.full(2, 0.5)
     np.testing.assert_allclose(crps[:, 0, 0], reference.sample_crps(np.arange(30.0), everyone, 0.0), rtol=1e-12)
     np.testing.assert_allclose(crps[1, 1, 0], reference.sample_crps(np.arange(2.0), nearest, 0.0), rtol=1e-12)
+
+
+def test_values_too_large_for_a_number_have_an_infinite_score():
+    """Differences of infinite values were no numbers, and a mean that is none was taken for the smallest."""
+    indices, distances = np.tile(np.arange(4, dtype=np.int32), (3, 1)), np.tile([0.0, 1.0, 2.0, 3.0], (3, 1))
+    values = np.array([[0.0, 1.0, np.inf, np.inf], [-1.7e308, 0.0, 1.0, 1.7e308], [0.0, 1.0, 2.0, np.inf]])
+    crps, kinds = np.empty((3, 2, 1)), np.array([weights.EPANECHNIKOV])
+    sizes = np.array([4, 2])
+    leave_one_out.prefix_crps(indices, distances, values, np.zeros(3), sizes, kinds, select.make_scratch(4), crps)
+    nearest = reference.sample_crps(np.arange(3.0), reference.kernel_weights(np.arange(3.0), 3.0, "epanechnikov"), 0.0)
+    # the last neighbour lies at the radius and has no weight; of two the second
+    np.testing.assert_allclose(crps[:, :, 0], [[np.inf, 0.0], [np.inf, np.inf], [nearest, 0.0]], rtol=1e-12)
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    width=st.integers(1, 300),
+    kind=st.sampled_from(["smooth", "tied", "outlier", "one"]),
+)
+def test_the_crps_of_a_sample_in_any_order_is_that_of_its_twin(seed, width, kind):
+    rng = np.random.default_rng(seed)
+    values, own = rng.normal(size=(3, width)), rng.uniform(size=(3, width)) * (rng.random((3, width)) < 0.8)
+    own[:, 0] += 0.1
+    values = {"smooth": values, "tied": np.round(values), "outlier": values, "one": np.zeros((3, width))}[kind]
+    values[:, -1] *= 1e9 if kind == "outlier" else 1.0
+    own /= own.sum(axis=1, keepdims=True)
+    y, crps = rng.normal(size=3), np.empty(3)
+    leave_one_out.sample_crps(values, own, y, crps)
+    expected = [reference.sample_crps(*row) for row in zip(values, own, y, strict=True)]
+    np.testing.assert_allclose(crps, expected, rtol=1e-8, atol=1e-10 * np.abs(values).max())

@@ -186,8 +186,14 @@ ERRORS = {
     ),
     "k": ({"tuning": {"k": -1}}, "k must be a whole number"),
     "rule": ({"tuning": {"rule": "worst"}}, "rule must be one of"),
-    "an option that tune does not have": ({"tuning": {"kk": 3}}, r"options of nearcal\.tune, k, .*rule, got {'kk': 3}"),
-    "what belongs to workers": ({"tuning": {"threads": 1}}, r"options of nearcal\.tune, k, .*rule, got {'threads': 1}"),
+    "an option that tune does not have": (
+        {"tuning": {"kk": 3}},
+        r"options of nearcal\.tune, k, .*rule, effort, seconds, got {'kk': 3}",
+    ),
+    "what belongs to workers": (
+        {"tuning": {"threads": 1}},
+        r"options of nearcal\.tune, k, .*rule, effort, seconds, got {'threads': 1}",
+    ),
     "no mapping": ({"tuning": 30}, r"tuning must be a mapping of options of nearcal\.tune"),
     "both": ({"tuning": {}, "recalibrator": nc.IsotonicRecalibrator()}, "give tuning or recalibrator, got both"),
     "workers": ({"workers": 4}, r"workers must be nearcal\.Workers\(.* got 4"),

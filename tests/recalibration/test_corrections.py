@@ -411,6 +411,16 @@ def test_a_radius_that_holds_everyone_learns_from_everyone():
     assert correction.map.line.values.shape == (1, N)
 
 
+def test_the_map_of_polish_increases_where_all_responses_are_higher_than_their_neighbours_say():
+    """What a score may move by at most was rounded, so that the same limit came out as different numbers."""
+    rng = np.random.default_rng(0)
+    rc = nc.LocalRecalibrator(k=20, quantile_rule="predictive", corrections=POLISHED)
+    rc.fit(nc.Normal(np.zeros(200), 1.0), np.arange(200.0), rng.normal(size=(200, 2)), time=True)
+    (learnt,) = rc.corrections_
+    assert (learnt.map.line.values[0] == 1.0).sum() > 20
+    assert (np.diff(learnt.map.line.values) >= 0).all()
+
+
 def test_polish_keeps_to_the_memory_budget():
     dist, y, x = curved(3000, 5)
     budget = 2**22

@@ -72,6 +72,14 @@ def test_true_draws_everywhere(either, capsys):
     assert "100%" in err
 
 
+def test_what_is_done_next_is_told_as_it_is_written(either, capsys):
+    with nc.Workers(progress=True).reporting("counting", 100) as report:
+        report(0, "sheep [/b] 'of' [red]")
+        time.sleep(0.6)  # longer than between two lines
+        report(100)
+    assert "counting: sheep [/b] 'of' [red]" in " ".join(capsys.readouterr().err.split())
+
+
 def test_calibrate_shows_its_progress(terminal, either):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3000, 3))

@@ -14,6 +14,7 @@ from tests import reference
 
 import nearcal as nc
 from nearcal.scores._crps import crps_rows, integrate
+from nearcal.scores.arrays import sorted_sample_crps
 
 Y = np.array([-3.0, 0.01, 0.7, 2.0, 30.0])
 CUTS = [1e-10, 1e-6, 1e-3, 0.05, 0.25, 0.5, 0.75, 0.95, 0.999, 1 - 1e-6]
@@ -379,3 +380,11 @@ def test_an_infinite_loss_is_an_infinite_integral():
         lambda origin, x: np.where(x > 0.5, np.inf, 1.0), np.zeros(2), np.array([0.4, 1.0]), np.full(2, 1e-9), 3
     )
     np.testing.assert_allclose(steep, [0.4, np.inf])
+
+
+def test_a_draw_counts_by_its_weight_even_if_it_is_infinite():
+    draws = np.array([[-np.inf, 0.0, 1.0], [0.0, 1.0, np.inf], [0.0, 1.0, np.inf], [-1.7e308, 0.0, 1.7e308]])
+    weights = np.array([[0.0, 0.5, 0.5], [0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
+    y = np.full(4, 2.0)
+    expected = [reference.sample_crps(np.array([0.0, 1.0]), np.array([0.5, 0.5]), 2.0)] * 2
+    np.testing.assert_allclose(sorted_sample_crps(draws, weights, y), [*expected, np.inf, 2.0], rtol=1e-12)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scoringrules
+from scipy import stats
 from scipy.integrate import quad
 
 import nearcal as nc
@@ -126,3 +127,48 @@ def test_levels_are_checked():
         nc.scores.pinball(DIST, Y, [[0.5]])
     with pytest.raises(nc.InvalidParameterError, match="coverage must be one number strictly between 0 and 1"):
         nc.scores.interval_score(DIST, Y, 95)
+
+
+HUGE = {
+    "Normal": lambda n: nc.Normal(np.linspace(-1e300, 1e300, n), 1e300),
+    "Laplace": lambda n: nc.Laplace(np.linspace(-1e300, 1e300, n), 1e300),
+    "StudentT": lambda n: nc.StudentT(1.1, np.linspace(-1e300, 1e300, n), 1e300),
+    "Gamma": lambda n: nc.Gamma(np.geomspace(0.1, 1e12, n), 1e300),
+    "LogNormal": lambda n: nc.LogNormal(690.0, np.linspace(0.1, 60, n)),
+    "Samples": lambda n: nc.Samples(np.linspace(-1e300, 1e300, 3 * n).reshape(n, 3)),
+    "Mixture": lambda n: nc.Mixture([0.5, 0.5], [nc.Gamma(2.0, np.full(n, 1e300)), nc.Laplace(np.zeros(n), 1e300)]),
+    "scipy": lambda n: nc.from_scipy(stats.gumbel_r(np.linspace(-1e300, 1e300, n), 1e300)),
+    "recalibrated": lambda n: (
+        nc.LocalRecalibrator(k=3).fit(nc.Normal(np.zeros(9), 1e-80), np.arange(9.0), np.arange(9.0))
+    ).recalibrate(nc.Normal(np.zeros(n), 1e300), np.arange(float(n))),
+}
+
+
+@pytest.mark.parametrize("family", HUGE)
+@pytest.mark.parametrize("y", [-1e300, 1e-300, 1e300])
+def test_scores_too_large_for_a_number_are_infinite_without_a_warning(family, y):
+    dist, response = HUGE[family](7), np.full(7, y)
+    scores = nc.scores
+    for score in (
+        scores.crps(dist, response),
+        scores.squared_error(dist, response),
+        scores.pinball(dist, response, [0.0, 1e-300, 0.5, 1.0]),
+        scores.interval_score(dist, response, 1 - 1e-12),
+        scores.smis(dist, response, response),
+    ):
+        assert not np.isnan(score).any()
+        assert (score >= 0).all()
+
+
+def test_a_square_too_large_for_a_number_is_infinite():
+    np.testing.assert_array_equal(nc.scores.squared_error(nc.Normal([0.0, 1.0], 1.0), [1e300, 3.0]), [np.inf, 4.0])
+
+
+def test_an_interval_beyond_all_numbers_is_infinitely_far_and_of_no_width():
+    beyond = nc.LogNormal(1000.0, 1.0)
+    assert beyond.interval(0.5)[0] == np.inf
+    assert nc.scores.interval_score(beyond, [1.0], 0.5) == np.inf
+
+
+def test_nothing_is_lost_at_the_ends_of_the_support():
+    np.testing.assert_array_equal(nc.scores.pinball(nc.Normal(0.0, 1.0), [3.0], [0.0, 1.0]), [[0.0, 0.0]])

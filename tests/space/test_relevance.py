@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.space._relevance import learn_relevance
+from nearcal.space._relevance import learn_relevance, learn_relevance_without
 from tests import reference
 
 
@@ -22,6 +22,20 @@ def test_location_and_spread_are_found_among_columns_of_noise(n):
     assert relevance.max() == 1
     assert set(np.argsort(relevance)[-2:]) == {0, 1}
     assert relevance[2:].mean() < 0.1 * relevance[:2].min()
+
+
+@pytest.mark.parametrize("n", [600, 1500, 2600, 6000])
+def test_without_each_fold_others_tell_the_same_and_the_fold_nothing(n):
+    """Trees that serve several folds have seen none of them: scores of a fold may be anything."""
+    x, z = errors(n, 6)
+    fold = np.random.default_rng(1).permutation(n) % 5
+    for number, told in enumerate(learn_relevance_without(x, z, fold, 5)):
+        assert set(np.argsort(told)[-2:]) == {0, 1}
+        other = np.where(fold == number, 7.0, z)
+        np.testing.assert_array_equal(learn_relevance_without(x, other, fold, 5)[number], told)
+    if n < 1250:  # there a fold is learnt without as if it were absent
+        without = learn_relevance_without(x, z, fold, 5)[2]
+        np.testing.assert_allclose(without, learn_relevance(x[fold != 2], z[fold != 2]), rtol=1e-8)
 
 
 def test_noise_alone_is_not_rewarded_on_average():

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import ArpackNoConvergence
 
 import nearcal as nc
-from nearcal.space import CalibrationSpace, SpaceMap
+from nearcal.space import CalibrationSpace, SpaceMap, principal_axes
 
 RNG = np.random.default_rng(0)
 SPACE = RNG.normal(size=(200, 6)) @ RNG.normal(size=(6, 6)) + 3.0
@@ -102,11 +103,47 @@ def test_a_view_without_a_direction_is_refused(monkeypatch):
     space[:, 0] -= space[:, 0].mean()
     space[-1, 0] = 0.0
     monkeypatch.setattr(SpaceMap, "__call__", lambda self, points: points * self.matrix)
+    monkeypatch.setattr("nearcal.space.scaling.learn_relevance", lambda points, z, weights: np.ones(2))
     monkeypatch.setattr(
-        "nearcal.space.scaling.learn_relevance",
-        lambda points, z, weights: np.array([1.0, float(len(points) == len(space))]),
+        "nearcal.space.calibration_space.learn_relevance_without", lambda *given: [np.array([1.0, 0.0])] * 5
     )
     ready = CalibrationSpace(space, np.zeros(len(space)), nc.Scaling("relevance"), 5, metric="cosine")
     assert ready.whole.points.shape == space.shape
     with pytest.raises(nc.InvalidInputError, match="space_cal must have no zero row"):
         _ = ready.views
+
+
+@pytest.mark.parametrize("shape", [(400, 900), (900, 400)], ids=["wide", "long"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_few_of_many_axes_are_those_of_the_full_decomposition(shape, weighted):
+    rng = np.random.default_rng(2)
+    moved = rng.normal(size=shape) / np.sqrt(1 + np.arange(shape[1]))
+    weights = rng.uniform(0.5, 1.5, size=shape[0]) if weighted else None
+    axes, deviation = principal_axes(moved, weights)
+    few, few_deviations = principal_axes(moved, weights, 20)
+    assert few.shape == (shape[1], 20)
+    np.testing.assert_allclose(few_deviations, deviation[:20], rtol=1e-10)
+    np.testing.assert_allclose(few, axes[:, :20], atol=1e-8)
+
+
+def test_axes_that_iterations_cannot_part_are_decomposed(monkeypatch):
+    def fail(*arguments, **options):
+        raise ArpackNoConvergence("no", np.zeros(0), np.zeros((0, 0)))
+
+    moved = np.random.default_rng(0).normal(size=(300, 400))
+    expected = principal_axes(moved)[0][:, :5]
+    monkeypatch.setattr("scipy.sparse.linalg.svds", fail)
+    np.testing.assert_array_equal(principal_axes(moved, None, 5)[0], expected)
+
+
+@pytest.mark.parametrize("scaling", ["none", "standard", "whiten", "relevance"])
+def test_more_components_than_a_wide_space_has_directions_are_those_there_are(scaling):
+    """Six points in 300 columns, of which one is constant."""
+    rng = np.random.default_rng(5)
+    space, z = rng.normal(size=(6, 300)), rng.normal(size=6)
+    space[:, 0] = 1.0
+    learnt = nc.Scaling(scaling, 50).learn(space, z)
+    whole = nc.Scaling(scaling).learn(space, z)
+    np.testing.assert_allclose(
+        distances(learnt(space), learnt(space)), distances(whole(space), whole(space)), atol=1e-6
+    )

@@ -8,6 +8,7 @@ from nearcal.tuning.choice import Comparison, choose, standing
 
 LOCAL = [nc.Candidate("local", space, "none", None, k, "uniform") for k in (100, 10) for space in ("a", "b")]
 CANDIDATES = [nc.Candidate("none"), nc.Candidate("global"), *LOCAL]
+ROWS = np.full(6, 50)  # that each was scored on
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ CANDIDATES = [nc.Candidate("none"), nc.Candidate("global"), *LOCAL]
 def test_one_standard_error_towards_the_simpler(difference, expected):
     difference = np.array(difference, dtype=float)
     error = np.where(np.isfinite(difference), 1.0, np.nan) * (difference > 0)
-    comparison = Comparison(5 + difference, np.ones(6), difference, error)
+    comparison = Comparison(5 + difference, np.ones(6), difference, error, ROWS)
     chosen = CANDIDATES[choose(CANDIDATES, comparison, "one-standard-error")[0]]
     assert (chosen.kind, chosen.k, chosen.space) == expected
     assert CANDIDATES[choose(CANDIDATES, comparison, "best")[0]] == LOCAL[2]
@@ -41,28 +42,44 @@ def test_differences_are_paired():
     assert comparison.difference_std_error[1] == 0
 
 
+def test_who_left_early_is_compared_at_its_own_rows_and_never_chosen():
+    rng = np.random.default_rng(1)
+    best = rng.normal(5.0, 1.0, size=50)
+    left = best + rng.normal(-0.5, 0.1, size=50)  # better at its rows than the best of those that stayed
+    left[20:] = np.nan
+    comparison = Comparison.of(np.stack([best + 2.0, best + 1.0, left, best, best + 0.5, best + 0.5]))
+    np.testing.assert_array_equal(comparison.rows, [50, 50, 20, 50, 50, 50])
+    gap = (left - best)[:20]
+    assert comparison.difference[2] == pytest.approx(gap.mean())
+    assert comparison.difference_std_error[2] == pytest.approx(gap.std(ddof=1) / np.sqrt(20))
+    assert comparison.mean[2] == pytest.approx(best.mean() + gap.mean())
+    assert comparison.best == 3
+    for rule in ("best", "one-standard-error", "two-standard-errors"):
+        assert choose(CANDIDATES, comparison, rule)[0] == 3
+
+
 def test_a_model_that_is_not_calibrated_is_not_left_alone():
     difference = np.array([2e-3, 1e-3, 0, 0, 0, 0])
-    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6), ROWS)
     assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=True)[0] == 0
     assert choose(CANDIDATES, comparison, "one-standard-error", is_calibrated=False)[0] == 1
 
 
 def test_what_is_negligibly_better_is_not_worth_it():
     difference = np.array([9, 0.009, 9, 9, 0, 9])  # of 5
-    comparison = Comparison(5 + difference, np.ones(6), difference, np.full(6, 1e-6))
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.full(6, 1e-6), ROWS)
     assert choose(CANDIDATES, comparison, "one-standard-error")[0] == 1
 
 
 def test_global_recalibration_that_is_worse_than_none_is_no_choice():
     difference = np.array([1e-3, 2e-3, 0, 0, 0, 0])
-    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6))
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.zeros(6), ROWS)
     assert choose(CANDIDATES, comparison, "two-standard-errors", is_calibrated=False)[0] == 2
 
 
 def test_two_errors_are_twice_one():
     difference = np.array([9, 1.5, 9, 9, 0, 9])
-    comparison = Comparison(5 + difference, np.ones(6), difference, np.ones(6))
+    comparison = Comparison(5 + difference, np.ones(6), difference, np.ones(6), ROWS)
     assert choose(CANDIDATES, comparison, "one-standard-error") == (4, 1)
     assert choose(CANDIDATES, comparison, "two-standard-errors") == (1, 2)
 
@@ -70,7 +87,7 @@ def test_two_errors_are_twice_one():
 def test_scores_that_differ_by_rounding_rank_as_equals():
     assert standing(1.0 + 1e-11) == standing(1.0) < standing(1.0 + 1e-8)
     mean = np.array([2.0, 1.0 + 1e-12, 1.0])
-    assert Comparison(mean, np.ones(3), mean - 1, np.ones(3)).best == 1  # the first of equals
+    assert Comparison(mean, np.ones(3), mean - 1, np.ones(3), ROWS[:3]).best == 1  # the first of equals
 
 
 @pytest.mark.parametrize("unit", [2.0**-900, 2.0**600, 2.0**1022])

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.space import calibration_space, search
-from nearcal.tuning import scoring
+from nearcal.space import calibration_space, scaling, search
 from nearcal.tuning.choosing import Menu
 
 PLAIN = {"linear": False, "shrinkage": False}
@@ -131,17 +130,18 @@ def test_progress(problem, capsys):
     # all rows once, those of three local-linear and two shrunk candidates again
     assert calls[-1] == (6 * 1500, 6 * 1500)
     assert {total for _, total in calls} == {6 * 1500}
+    assert all(done > 0 for done, _ in calls)  # what is tried next is no news to a function of numbers
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     calls.clear()
     tuning.recalibrator.recalibrate(dist[:5], spaces["both"][:5]).mean()
     assert not calls  # what was chosen is not followed any more
     nc.tune(dist, y, spaces["both"], k=10, workers=nc.Workers(progress=True))
-    assert "choosing how to recalibrate" in capsys.readouterr().err
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "choosing how to recalibrate" in shown
+    assert "k=10" in shown
 
 
-def test_progress_of_a_race_is_one_count(monkeypatch):
-    monkeypatch.setattr(scoring, "_RACE_FROM", 400)
-    monkeypatch.setattr(scoring, "_RACE_ROWS", 150)
+def test_progress_of_a_race_is_one_count():
     rng = np.random.default_rng(8)
     x, calls = rng.normal(size=(500, 3)), []
     spaces = {str(i): np.roll(x, i, axis=1) ** (i % 2 + 1) for i in range(5)}
@@ -150,7 +150,7 @@ def test_progress_of_a_race_is_one_count(monkeypatch):
     assert [total for _, total in calls] == [500] * len(calls)
     done = [done for done, _ in calls]
     assert done == sorted(done)
-    assert 150 in done
+    assert 250 in done
     assert done[-1] == 500
 
 
@@ -223,10 +223,79 @@ def test_local_linear_and_relevance_are_found_where_they_pay():
     assert tuning.table["shrinkage"].sum() == 2
 
 
-def test_of_many_rows_local_linear_candidates_qualify_on_some():
+def test_of_many_rows_three_local_linear_candidates_are_scored_on_all():
     dist, y, x = drifting(1100, 3)
     table = nc.tune(dist, y, x, smoothing="biweight", shrinkage=False).table
-    assert table["linear"].sum() == 3
+    assert 1 <= (table["rows"][table["linear"]] == 1100).sum() <= 3
+    assert set(table["rows"].tolist()) <= {250, 1000, 1100}
+
+
+@pytest.mark.parametrize("effort", ["quick", "default"])
+def test_a_race_ends_with_the_choice_of_those_who_do_not_race(effort):
+    """A spread that one column tells and the others do not: one candidate is clearly the best of its space."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1, 1, size=(1500, 3))
+    y = rng.normal(0.0, np.where(x[:, 0] > 0, 3.0, 0.3))
+    spaces = {"told": x[:, :1], "untold": x[:, 1:]}
+    options = {"k": (5, 150, 1200), "smoothing": "uniform", "scaling": "standard", "rule": "best", **PLAIN}
+    fast, slow = (
+        nc.tune(nc.Normal(np.zeros(1500), 2.0), y, spaces, effort=how, **options) for how in (effort, "thorough")
+    )
+    assert fast.chosen == slow.chosen == nc.Candidate("local", "told", "standard", None, 150, "uniform")
+    assert (slow.table["rows"] == 1500).all()
+    assert fast.table["rows"].min() == {"quick": 100, "default": 250}[effort]
+    assert len(fast.table) == len(slow.table)
+
+
+def test_a_race_repeats_itself(problem):
+    dist, y, spaces = problem
+    one, other = (nc.tune(dist, y, spaces, k=(20, 100), workers=nc.Workers(threads=threads)) for threads in (1, 2))
+    assert one.chosen == other.chosen
+    for name, column in one.table.columns.items():
+        np.testing.assert_array_equal(other.table[name], column)
+
+
+def test_what_there_was_no_time_for_is_said(problem):
+    dist, y, spaces = problem
+    tuning = nc.tune(dist, y, spaces, k=20, seconds=1e-9)
+    assert (
+        "; no time was left to try 'wrong' with scaling 'standard', 'both' with scaling 'standard', 'both' with "
+        "scaling 'whiten', 'both' with scaling 'relevance', space 'right', k=20, "
+    ) in tuning.reason
+    assert tuning.reason.endswith(", shrinkage.")
+    assert {row["space"] for row in tuning.table if row["kind"] == "local"} == {"right"}
+    enough = nc.tune(dist, y, spaces, k=20, seconds=1e6)
+    assert enough.chosen == nc.tune(dist, y, spaces, k=20).chosen
+    assert "no time" not in enough.reason
+
+
+def test_without_a_space_to_look_in_there_is_no_race():
+    y = np.random.default_rng(0).normal(size=400)
+    tuning = nc.tune(nc.Normal(np.zeros(400), 1.0), y, np.ones((400, 2)), scaling="whiten")
+    assert tuning.table["kind"].tolist() == ["none", "global"]
+
+
+def test_a_wide_layer_is_tuned_in_bounded_work(monkeypatch):
+    """2,000 columns: leading directions alone are decomposed, once a space and view, and searched."""
+    rng = np.random.default_rng(3)
+    inner = rng.normal(size=(700, 4))
+    wide = inner @ rng.normal(size=(4, 2000)) + 0.1 * rng.normal(size=(700, 2000))
+    y = rng.normal(inner[:, 0], np.exp(0.5 * inner[:, 1]))
+    leading, whole, searched = [], [], []
+    find, decompose, build = scaling._leading, scaling._all_axes, calibration_space.build_index
+    monkeypatch.setattr(scaling, "_leading", lambda x, count: leading.append((x.shape[1], count)) or find(x, count))
+    monkeypatch.setattr(scaling, "_all_axes", lambda x: whole.append(x.shape[1]) or decompose(x))
+    monkeypatch.setattr(
+        calibration_space, "build_index", lambda *given: searched.append(given[0].shape[1]) or build(*given)
+    )
+    tuning = nc.tune(nc.Normal(np.zeros(700), 1.0), y, {"layer": wide})
+    assert tuning.chosen.kind == "local"
+    assert set(tuning.table["components"][2:].tolist()) == {50}
+    # standard, whiten, and relevance without each fifth of the points; relevance of all if it was chosen
+    assert len(leading) == 7 + (tuning.chosen.scaling == "relevance")
+    assert {count for _, count in leading} == {50}
+    assert set(searched) == {50}
+    assert max(whole, default=0) <= 50
 
 
 def test_relevance_is_scored_in_spaces_learnt_without_the_row():
@@ -296,7 +365,7 @@ def test_what_auto_means():
         k=[1000, 500, 200, 100, 50, 20, 10],
         smoothing=["biweight", "epanechnikov"],
         scaling=["standard", "whiten", "relevance"],
-        components=[None],
+        components=["auto"],
         linear=[False, True],
         shrinkage=[False, True],
         polish=True,
@@ -410,9 +479,9 @@ def built(monkeypatch):
     learnt, indexes = [], []
     learn, build = nc.Scaling.learn, calibration_space.build_index
 
-    def learn_and_count(self, space, z=None, weights=None):
+    def learn_and_count(self, space, z=None, weights=None, relevance=None):
         learnt.append((self.name, len(space)))
-        return learn(self, space, z, weights)
+        return learn(self, space, z, weights, relevance)
 
     def build_and_keep(*arguments):
         indexes.append(build(*arguments))
@@ -465,7 +534,9 @@ def test_another_structure_is_built_where_it_suits_the_choice_better(scaling, bu
         assert kinds == ["BlockedBrute", "LeafBoxes"]
     else:
         assert learnt == [("relevance", 320)] * 5 + [("relevance", 400)]
-        assert kinds == ["BlockedBrute"] * 5 + ["LeafBoxes"] * 6
+        # views have lost the columns that tell nothing, and may suit boxes from the start
+        assert len(kinds) == 11
+        assert kinds[5:] == ["LeafBoxes"] * 6
     assert any(tuning.recalibrator.index_ is index for index in indexes)
     by_hand = nc.LocalRecalibrator(**tuning.recalibrator.get_params()).fit(dist, y, x)
     assert answers(tuning.recalibrator, dist[:20], x[:20]) == answers(by_hand, dist[:20], x[:20])
@@ -480,3 +551,38 @@ def test_a_choice_without_neighbours_builds_no_more_than_scores_asked_for(kind, 
     assert nc.tune(dist, rng.normal(x[:, 0], 1.0), x, k=50).chosen == nc.Candidate(kind)
     assert sorted(learnt) == [("relevance", 320)] * 5 + [("standard", 400), ("whiten", 400)]
     assert len(indexes) == 7
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 1.5, 300)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_candidate_whose_values_overflow_has_an_infinite_score_and_is_never_chosen(weights, threads):
+    """Where predictions are of many widths and three responses garbled, differences of values were no numbers."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(300, 2))
+    dist = nc.LogNormal(0.0, 0.1 * 80 ** x[:, 0])
+    y = dist.from_z(rng.normal(size=300) * (1 + x[:, 1]))
+    narrow = np.argsort(dist.sigma)[:3]
+    y[narrow] = np.exp(100 * dist.sigma[narrow])
+    tuning = nc.tune(dist, y, x, sample_weight=weights, workers=nc.Workers(threads=threads))
+    assert not np.isnan(tuning.table["crps"]).any()
+    assert np.isinf(tuning.table["crps"]).any()
+    assert np.isfinite(tuning.table["crps"][tuning.table["chosen"]]).all()
+
+
+def test_where_all_scores_are_infinite_there_is_no_choice():
+    """At row 7, as wide as that, the mean is too large for a number, and so are the values at the others' scores."""
+    rng = np.random.default_rng(0)
+    is_wide = np.arange(60) == 7
+    dist = nc.LogNormal(0.0, np.where(is_wide, 60.0, 0.1))
+    y = np.where(is_wide, 1.0, np.exp(0.1 * rng.normal(20.0, 1.0, size=60)))
+    with pytest.raises(nc.InvalidInputError, match=r"finite leave-one-out CRPS .* 1 of 60 rows .* first at index 7;"):
+        nc.tune(dist, y, rng.normal(size=(60, 2)))
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e155])
+def test_some_predictions_as_wide_as_numbers_allow(scale):
+    """Corrected scores times such a scale overflowed with a warning of numpy's."""
+    rng = np.random.default_rng(0)
+    x, scales = rng.normal(size=(60, 2)), np.where(np.arange(60) % 20 == 3, scale, 1.0)
+    tuning = nc.tune(nc.Normal(x[:, 0], scales), rng.normal(2 * x[:, 0], 1e8), x)
+    assert np.isfinite(tuning.table["crps"][tuning.table["chosen"]]).all()

@@ -74,7 +74,9 @@ def test_it_prints_the_ten_best_and_the_reason(tuning):
 
 def test_the_reason_tells_the_best_from_the_simplest():
     candidates = [nc.Candidate("none"), nc.Candidate("local", "input", "none", None, 20, "uniform")]
-    comparison = Comparison(np.array([0.5, 0.25]), np.ones(2), np.array([0.25, 0.0]), np.array([0.5, 0.0]))
+    comparison = Comparison(
+        np.array([0.5, 0.25]), np.ones(2), np.array([0.25, 0.0]), np.array([0.5, 0.0]), np.full(2, 9)
+    )
     assert explain(candidates, comparison, 1, 2) == (
         f"Chose {candidates[1]}: the best of 2 candidates, leave-one-out CRPS 0.25 against 0.5 without recalibration."
     )

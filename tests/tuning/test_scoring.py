@@ -10,7 +10,8 @@ from scipy import stats
 import nearcal as nc
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.space import CalibrationSpace
-from nearcal.tuning import scoring
+from nearcal.tuning import racing, scoring
+from nearcal.tuning.racing import Clock, Effort
 from nearcal.tuning.scoring import Scorer
 
 N = 30
@@ -193,52 +194,77 @@ def test_quantiles_stand_for_costly_samples(monkeypatch):
     np.testing.assert_allclose(some.mean(), every.mean(), rtol=2e-3)
 
 
-def test_of_many_rows_the_best_on_some_are_scored_on_all(monkeypatch):
-    dist, y, space = calibration_set(n=105)
-    scorer = scorer_of(dist, y, [space, space[:, 1:]], 80)
+def race_of(effort, spaces, sizes, clock=None, n=300):
+    """Return the scores of plain candidates in a race, and the scorer."""
+    dist, y, _ = calibration_set(n=n)
+    z, how = dist.z(y), nc.Scaling("none")
+    places = {(str(i), how): CalibrationSpace(space, z, how, sizes[0] + 1) for i, space in enumerate(spaces)}
+    scorer = Scorer(dist, y, CalibrationScores(z), places, nc.Workers(threads=1), effort=effort, clock=clock)
+    return scorer.score_plain(sizes, SMOOTHINGS)[1], scorer
+
+
+@pytest.fixture(scope="module")
+def spaces():
+    rng = np.random.default_rng(7)
+    space = calibration_set(n=300)[2]
+    return [space, space[:, 1:], space + 0.1 * rng.normal(size=space.shape), *rng.normal(size=(4, 300, 2))]
+
+
+def test_who_is_behind_after_a_heat_is_scored_no_more(spaces, monkeypatch):
+    monkeypatch.setattr(racing, "_BEHIND", 1.0)
+    sizes, dist, y = (60, 20), *calibration_set(n=300)[:2]
+    every = local_crps(dist, y, spaces, sizes, SMOOTHINGS)
+    scores, scorer = race_of(Effort((100,), None, 3), spaces, sizes)
+    # the same by hand: rows are drawn by the rank of their score
+    order = np.argsort(dist.z(y))[np.random.default_rng(0).permutation(300)]
+    first = order[:100]
+    at = {one: every[int(one.space), sizes.index(one.k), SMOOTHINGS.index(one.smoothing)] for one in scores}
+    best = min((own[first] for own in at.values()), key=np.mean)
+    left = 0
+    for one, own in at.items():
+        gap = own[first] - best
+        stays = gap.mean() <= gap.std(ddof=1) / 10
+        left += not stays
+        seen = np.isin(np.arange(300), order if stays else first)
+        np.testing.assert_array_equal(scores[one], np.where(seen, own, np.nan))
+    assert 0 < left < len(scores)
+    np.testing.assert_array_equal(scorer.race.rows, np.arange(300))
+
+
+def test_corrections_keep_up_with_the_best_plain_candidate_and_three_reach_the_final(spaces):
     sizes = (80, 40, 20, 10)
-    plain = scorer.score_plain(sizes, ["uniform"])[1]
+    plain, scorer = race_of(Effort((), None, 3), spaces[:2], sizes)
     every = scorer.score_linear(plain, sizes)
     assert len(every) == 8
-    monkeypatch.setattr(scoring, "_HEAT_ROWS", 100)
-    finalists = scorer.score_linear(plain, sizes)
-    rows = np.random.default_rng(0).permutation(105)[:100]
-    assert list(finalists) == sorted(every, key=lambda candidate: every[candidate][rows].mean())[:3]
-    for candidate, scores in finalists.items():
-        np.testing.assert_array_equal(scores, every[candidate])
+    assert not any(np.isnan(own).any() for own in every.values())
+    plain, scorer = race_of(Effort((100,), None, 3), spaces[:2], sizes)
+    some = scorer.score_linear(plain, sizes, plain)
+    assert set(some) == set(every)
+    complete = [one for one, own in some.items() if not np.isnan(own).any()]
+    first = scorer.race.heats[0]
+    assert 1 <= len(complete) <= 3
+    assert set(complete) <= set(sorted(every, key=lambda one: every[one][first].mean())[:3])
+    for one, own in some.items():
+        seen = ~np.isnan(own)
+        np.testing.assert_array_equal(own[seen], every[one][seen])
+        assert seen[first].all()
 
 
-def test_of_many_rows_spaces_race(monkeypatch):
-    rng = np.random.default_rng(7)
-    dist, y, space = calibration_set(n=300)
-    spaces = [space, space[:, 1:], space + 0.1 * rng.normal(size=space.shape), *rng.normal(size=(4, 300, 2))]
-    sizes = (60, 20)
-    every = local_crps(dist, y, spaces, sizes, SMOOTHINGS)
-    monkeypatch.setattr(scoring, "_RACE_FROM", 250)
-    monkeypatch.setattr(scoring, "_RACE_ROWS", 150)
-    monkeypatch.setattr(scoring, "_BEHIND", 1.0)
-    everyone, scores = scorer_of(dist, y, spaces, 60).score_plain(sizes, SMOOTHINGS)
-    np.testing.assert_array_equal(everyone, global_crps(dist, y))
-    # the same by hand: the best candidate of each space on the first rows, against the best of all there
-    rows = np.random.default_rng(0).permutation(300)[:150]
-    best = [min(own.reshape(-1, 300)[:, rows], key=np.mean) for own in every]
-    ranking = np.argsort([own.mean() for own in best])
-    behind = [own - best[ranking[0]] for own in best]
-    stay = {place for place, own in enumerate(behind) if own.mean() <= own.std() / np.sqrt(150)} | {
-        *ranking[:3].tolist()
-    }
-    assert 3 <= len(stay) < 7
-    assert {candidate.space for candidate in scores} == {str(place) for place in stay}
-    for candidate, own in scores.items():
-        a, b = sizes.index(candidate.k), SMOOTHINGS.index(candidate.smoothing)
-        np.testing.assert_array_equal(own, every[int(candidate.space), a, b])
+def test_a_rival_far_ahead_ends_the_race_of_corrections_after_a_heat(spaces):
+    sizes = (80, 40)
+    plain, scorer = race_of(Effort((100,), None, 3), spaces[:1], sizes)
+    ahead = {one: own - 1e3 for one, own in plain.items()}
+    assert all((~np.isnan(own)).sum() == 100 for own in scorer.score_linear(plain, sizes, ahead).values())
 
 
-def test_three_spaces_do_not_race(monkeypatch):
-    monkeypatch.setattr(scoring, "_RACE_FROM", 20)
-    monkeypatch.setattr(scoring, "_RACE_ROWS", 10)
-    monkeypatch.setattr(scoring, "_BEHIND", -1e9)  # nobody stays by merit
-    dist, y, space = calibration_set()
-    assert len(local_crps(dist, y, [space, space[:, :1], space[:, 1:]], (10,))) == 3
-    four = scorer_of(dist, y, [space, space[:, :1], space[:, 1:], space[:, 2:]], 10).score_plain([10], ["uniform"])[1]
-    assert len(four) == 3
+def test_when_time_is_up_spaces_that_cost_more_are_not_tried(spaces):
+    wide = np.concatenate([spaces[0]] * 5, axis=1)
+    scores, scorer = race_of(Effort((100,), None, 3), [wide, spaces[1], spaces[0]], (60, 20), Clock(1e-9))
+    assert {one.space for one in scores} == {"1"}  # the narrowest
+    assert scorer.not_tried == ["'2' with scaling 'none'", "'0' with scaling 'none'"]
+    np.testing.assert_array_equal(scorer.race.rows, np.sort(scorer.race.heats[0]))
+    assert len(scorer.race.rows) == 100
+    assert scorer.score_linear(scores, (60, 20)) == scorer.score_shrunk(scores) == {}
+    assert [("local-linear" in what, "shrinkage" in what) for what in scorer.not_tried[2:]] == [
+        (True, False), (True, False), (False, True), (False, True),
+    ]  # fmt: skip

@@ -15,6 +15,7 @@ from nearcal.cli._rows import Columns, read_all
 from nearcal.cli._tables import FORMATS, open_table
 from nearcal.recalibration import LEAST_NEIGHBORS, SMOOTHINGS
 from nearcal.space import SCALINGS
+from nearcal.tuning.racing import EFFORT_NAMES
 
 _OF_NEIGHBOURS = ("local", "knn")
 _OF_ALL_ROWS = ("global", "isotonic", "conformal", "variance-scaling", "none")
@@ -115,6 +116,13 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    effort: Annotated[
+        str, typer.Option(help=f"How much is tried before the choice: {', '.join(EFFORT_NAMES)}.")
+    ] = "default",
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Begin to try nothing more after so many seconds; the choice then depends on the machine."),
+    ] = None,
     skip_missing: SkipMissing = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -133,6 +141,7 @@ def fit(
     settings = _settings(
         method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
     )
+    settings["time"] = _time_settings(settings["method"], effort, seconds)
     file = open_table(calibration)
     model = map_columns(
         file,
@@ -222,6 +231,19 @@ def _settings(method: str | None, k: str, radius: float | None, details: dict[st
     return {"method": chosen, "k": number, "radius": radius, **details}
 
 
+def _time_settings(method: str, effort: str, seconds: float | None) -> dict[str, Any]:
+    """Return how much time the choice takes, if there is one."""
+    check_word(effort, EFFORT_NAMES, "--effort")
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise Mistake(f"--seconds must be positive, got {seconds:g}", "for example --seconds 30")
+    if method != "auto" and (effort != "default" or seconds is not None):
+        raise Mistake(
+            f"--method {method} has no use for --{'effort' if effort != 'default' else 'seconds'}",
+            "nothing is chosen: leave it out",
+        )
+    return {"effort": effort, "seconds": seconds}
+
+
 def _as_count(k: str) -> int:
     try:
         number = int(k)
@@ -255,9 +277,11 @@ def _calibrate(
     ``how`` holds what is known of the rows: groups, times, weights.
     """
     method, k, radius = (settings[name] for name in ("method", "k", "radius"))
-    options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius")}
+    options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius", "time")}
     if method == "auto":
-        return nc.calibrate(model, table, y, tuning=options, **how, workers=nc.Workers(progress=report))
+        return nc.calibrate(
+            model, table, y, tuning=options | settings["time"], **how, workers=nc.Workers(progress=report)
+        )
     rule: Any = {"quantile_rule": "predictive"}  # as the choice does
     if method in _OF_NEIGHBOURS:
         usual = {

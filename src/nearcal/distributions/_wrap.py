@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr
 
-from nearcal._arrays import FloatArray, IntArray, as_float_array, require_finite
+from nearcal._arrays import FloatArray, IntArray, as_float_array, require_sized
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import log_normal_density, z_from_log_tails
 from nearcal.distributions._gamma import Gamma
@@ -238,7 +238,7 @@ def _scipy_parameter(value: Any) -> FloatArray:
     array = np.array(as_float_array(value, "a parameter of frozen"), ndmin=1)  # a copy, to be frozen
     if array.ndim > 1:
         raise InvalidInputError(f"parameters of frozen must be scalars or have shape (n,), got {array.shape}")
-    require_finite(array, "a parameter of frozen")
+    require_sized(array, "a parameter of frozen")
     return array
 
 

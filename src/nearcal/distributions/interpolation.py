@@ -230,14 +230,11 @@ def through_draws(draws: FloatArray, weights: FloatArray, size: FloatArray | Non
 
     ``draws`` are (n, s), ``weights`` (n, s) or, for all rows alike, (1, s); ``size`` has one entry a row of weights.
     """
-    below = np.cumsum(weights, axis=1) - weights / 2
-    above = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1] - weights / 2
-    counts = last_that_counts(weights)
-    below, above = (np.take_along_axis(share, counts, axis=1) for share in (below, above))
-    effective = 1 / add_up(weights**2)
-    if size is not None:
-        n = size[:, np.newaxis]
-        below, above = (n * below + 0.5) / (n + 1), (n * above + 0.5) / (n + 1)
+    from nearcal.kernels.sorted_rows import middle_shares
+
+    below, above, counts = np.empty(weights.shape), np.empty(weights.shape), np.empty(weights.shape, np.int64)
+    size = np.full(len(weights), np.nan) if size is None else size
+    effective = 1 / middle_shares(weights, size, below, above, counts)
     knots = _pick_knots(below, above, effective)
     below, above = np.take_along_axis(below, knots, axis=1), np.take_along_axis(above, knots, axis=1)
     scores = np.where(below < above, ndtri(below), -ndtri(above))
@@ -339,15 +336,9 @@ def count_not_above(table: FloatArray, values: FloatArray) -> IntArray:
     """
     if len(table) == 1:
         return np.searchsorted(table[0], values, side="right")
-    s = table.shape[1]
-    low = np.zeros(values.shape, dtype=np.intp)
-    high = np.full(values.shape, s, dtype=np.intp)
-    for _ in range(s.bit_length()):  # bisect all rows at once
-        middle = (low + high) // 2
-        go_right = (low < high) & (np.take_along_axis(table, np.minimum(middle, s - 1), axis=1) <= values)
-        low = np.where(go_right, middle + 1, low)
-        high = np.where(go_right, high, middle)
-    return low
+    from nearcal.kernels import sorted_rows
+
+    return sorted_rows.count_not_above(table, values)
 
 
 def _slope(rise: FloatArray, run: FloatArray) -> FloatArray:

@@ -85,7 +85,7 @@ def count_home(tree: Tree, k: int) -> int:
 def make_candidates(tree: Tree, k: int) -> Candidates:
     """Room for the candidates of a query."""
     room = (2 * count_home(tree, k) + 3) * LEAF
-    return Candidates(np.empty(room), np.empty(room, np.int32), make_scratch(room, len(tree.ids)))
+    return Candidates(np.empty(room), np.empty(room, np.int32), make_scratch(room))
 
 
 @inner
@@ -162,7 +162,7 @@ def _sort_by_shell(near, size, bound):
 
 @kernel
 def query_boxes(tree, queries, k, eps, n_home, candidates, near, order, out):
-    """K nearest points of query i into row order[i], by index; within a factor 1 + eps (Arya et al. 1998).
+    """K nearest points of query i into row order[i]; within a factor 1 + eps (Arya et al. 1998).
 
     Best with queries that lie near one another in turn: they find their leaves still in cache.
     """
@@ -195,4 +195,4 @@ def query_boxes(tree, queries, k, eps, n_home, candidates, near, order, out):
                     bound = keep_smallest(values, ids, count, k, scratch)
                     count = k
         square = keep_smallest(values, ids, count, k, scratch)
-        write_row(values, ids, k, square, out, order[r], scratch)
+        write_row(values, ids, k, square, out, order[r])

@@ -61,7 +61,7 @@ def make_batch(n_rows: int, room: int, blocks: Blocks) -> Batch:
         np.empty(BLOCK + 3, np.int32),
         np.empty((ROWS, n_sample), np.float32),
         np.empty(n_sample),
-        make_scratch(max(room, n_sample), len(blocks.ids)),
+        make_scratch(max(room, n_sample)),
     )
 
 
@@ -140,12 +140,12 @@ def _answer_rows(blocks, queries, start, stop, k, eps, guesses, rank, batch, ord
             values, ids = batch.values[row], batch.ids[row]
             square = keep_smallest(values, ids, batch.counts[row], k, batch.scratch)
             if square <= batch.bounds[row]:
-                write_row(values, ids, k, square, out, order[start + row], batch.scratch)
+                write_row(values, ids, k, square, out, order[start + row])
 
 
 @kernel
 def query_blocks(blocks, queries, k, eps, guesses, rank, batch, order, out):
-    """K nearest points of query i into row order[i], by index; a k-th distance of -1 where the guess was too low.
+    """K nearest points of query i into row order[i]; a k-th distance of -1 where the guess was too low.
 
     Best with queries that lie near one another in turn: they skip the same blocks.
 

@@ -8,9 +8,13 @@ size.
 import numpy as np
 
 from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.quantiles import _sort as sort_pairs
 from nearcal.kernels.select import keep_smallest
-from nearcal.kernels.vector import lowest_bit
-from nearcal.kernels.weights import smooth_all, sums
+from nearcal.kernels.weights import add_up, smooth_all
+
+_LARGEST = np.finfo(np.float64).max / 4  # values between whose negative and which all differences are numbers
+
+_BINS = 256
 
 
 @kernel
@@ -32,29 +36,6 @@ def drop_own(indices, distances, own, kept_indices, kept_distances):
                 spare = i
         kept_indices[row, :spare], kept_indices[row, spare:] = indices[row, :spare], indices[row, spare + 1 :]
         kept_distances[row, :spare], kept_distances[row, spare:] = distances[row, :spare], distances[row, spare + 1 :]
-
-
-@kernel
-def order_by_rank(indices, distances, ranks, ordered_indices, ordered_distances):
-    """Write neighbours in the order of the ranks of their scores; one bit a rank sorts without comparing."""
-    rows, width = indices.shape
-    marked = np.zeros((len(ranks) + 63) // 64, np.uint64)
-    place = np.empty(len(ranks), np.int32)
-    for row in range(rows):
-        for i in range(width):
-            rank = ranks[indices[row, i]]
-            marked[rank >> 6] |= np.uint64(1) << np.uint64(rank & 63)
-            place[rank] = i
-        count = 0
-        for word in range(len(marked)):
-            mask = marked[word]
-            marked[word] = np.uint64(0)
-            while mask:
-                i = place[64 * word + np.int64(lowest_bit(mask))]
-                ordered_indices[row, count] = indices[row, i]
-                ordered_distances[row, count] = distances[row, i]
-                count += 1
-                mask &= mask - np.uint64(1)
 
 
 @kernel
@@ -83,11 +64,47 @@ def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
             for kind in range(len(kinds)):
                 own = weights[:count]
                 smooth_all(kinds[kind], near[:count], radius, own)
-                total = sums(own)[0]
+                total = add_up(own)
                 if not total > 0.0:  # every neighbour at the edge: nothing tells them apart
                     own[:] = 1.0
                     total = float(count)
                 crps[row, size, kind] = weighted_crps(sample, own, total, y[row])
+
+
+@kernel
+def sample_crps(values, weights, y, crps):
+    """Write the CRPS at y of the weighted sample of each row, (rows, width) tables in any order, of positive weight."""
+    rows, width = values.shape
+    sample, own, counts = np.empty(width), np.empty(width), np.empty(_BINS + 1, np.int64)
+    for row in range(rows):
+        _order(values[row], weights[row], counts, sample, own)
+        crps[row] = weighted_crps(sample, own, add_up(own), y[row])
+
+
+@inner
+def _order(values, weights, counts, ordered, own):
+    """Write values in increasing order, and their weights: into bins of equal width, then by Shell's method."""
+    low, high = np.inf, -np.inf
+    for value in values:
+        low, high = min(low, value), max(high, value)
+    scale = min(_BINS / (high - low), 1e300) if high > low and high - low < np.inf else 0.0
+    counts[:] = 0
+    for value in values:
+        counts[_bin(value, low, scale) + 1] += 1
+    for b in range(_BINS):
+        counts[b + 1] += counts[b]
+    for i in range(len(values)):
+        b = _bin(values[i], low, scale)
+        ordered[counts[b]], own[counts[b]] = values[i], weights[i]
+        counts[b] += 1
+    sort_pairs(ordered, own)
+
+
+@inner
+def _bin(value, low, scale):
+    place = (value - low) * scale
+    # what is no number goes to bin 0: nothing unchecked becomes an index
+    return np.int64(min(place, _BINS - 1.0)) if place >= 1.0 else np.int64(0)
 
 
 @inner
@@ -113,11 +130,14 @@ def _narrow(near, ids, sample, count, bound, last):
 
 @inner
 def weighted_crps(values, weights, total, y):
-    """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step."""
+    """Return the CRPS of increasing values: ∫ F² up to y plus ∫ (1 - F)² beyond it, step by step.
+
+    It is infinite where a value that has a weight is.
+    """
     i = 0
     while i < len(weights) - 1 and not weights[i] > 0.0:  # one has a weight: their sum is positive
         i += 1
-    last = values[i]
+    last = first = values[i]
     below = weights[i]
     outside = max(last - y, 0.0)
     inside = 0.0
@@ -128,4 +148,6 @@ def weighted_crps(values, weights, total, y):
             inside += below * below * (min(value, y) - min(last, y)) + above * above * (max(value, y) - max(last, y))
             below += weights[j]
             last = value
+    if not (abs(first) <= _LARGEST and abs(last) <= _LARGEST):
+        return np.inf
     return inside / (total * total) + outside + max(y - last, 0.0)

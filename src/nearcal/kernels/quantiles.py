@@ -37,8 +37,9 @@ def weighted_quantiles(indptr, indices, weights, keys, which, levels):
             continue
         start, stop = indptr[group], indptr[group + 1]
         if group != prepared:
-            for i in range(start, stop):
-                own_keys[i - start] = keys[indices[i]]
+            near = indices[start:stop]
+            for i in range(len(near)):
+                own_keys[i] = keys[np.uint32(near[i])]  # an index with a sign would be looked at for being negative
             _fill_histogram(own_keys[: stop - start], weights[start:stop], bins, below, counts)
             prepared = group
         for j in range(q):

@@ -26,8 +26,8 @@ def _cap(radius):
 
 
 @kernel
-def within_boxes(tree, queries, radius, most, near):
-    """Row pointers, indices and distances of the points within the radius of each of the first queries.
+def within_boxes(tree, queries, radii, most, near):
+    """Row pointers, indices and distances of the points within a radius of each of the first queries, one for each.
 
     These have at most ``most`` points together, or there is one of them.
     """
@@ -35,7 +35,7 @@ def within_boxes(tree, queries, radius, most, near):
     indptr, count = np.zeros(len(queries) + 1, np.int64), np.int64(0)
     indices, distances = np.empty(4 * LEAF, np.int32), np.empty(4 * LEAF)
     for r in range(len(queries)):
-        n_near = list_leaves(tree, queries, r, _cap(radius), near)
+        n_near = list_leaves(tree, queries, r, _cap(radii[r]), near)
         for i in range(n_near):
             leaf = near.leaves[i]
             measure_leaf(tree.leaves, leaf, queries, r, dist2)
@@ -43,7 +43,7 @@ def within_boxes(tree, queries, radius, most, near):
                 dist2[p] = np.sqrt(dist2[p])
             if count + LEAF > len(indices):
                 indices, distances = _grow(indices), _grow(distances)
-            count = append_below(dist2, radius, tree.ids, leaf * LEAF, distances, indices, count)
+            count = append_below(dist2, radii[r], tree.ids, leaf * LEAF, distances, indices, count)
         if count > most and r > 0:
             count = indptr[r]
             indptr = indptr[: r + 1].copy()

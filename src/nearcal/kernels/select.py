@@ -18,7 +18,7 @@ SPAN = np.int64(8) << np.int64(52)
 
 
 class Nearest(NamedTuple):
-    """The k nearest points of each row, in the order of their index."""
+    """The k nearest points of each row, in any order."""
 
     indices: np.ndarray  # (r, k) int32
     distances: np.ndarray  # (r, k)
@@ -31,14 +31,11 @@ class Scratch(NamedTuple):
     keys: np.ndarray  # (capacity,) int64
     ids: np.ndarray  # (capacity,) int32
     bins: np.ndarray  # (BINS,) int32
-    places: np.ndarray  # int32, one for each value of half of the bits of an id
 
 
-def make_scratch(capacity: int, n: int = 1) -> Scratch:
-    """Working space to select among up to ``capacity`` candidates, and to write them in the order of n ids."""
-    half = ((n - 1).bit_length() + 1) // 2
-    bins, places = np.empty(BINS, np.int32), np.empty(1 << half, np.int32)
-    return Scratch(np.empty(capacity, np.int64), np.empty(capacity, np.int32), bins, places)
+def make_scratch(capacity: int) -> Scratch:
+    """Working space to select among up to ``capacity`` candidates."""
+    return Scratch(np.empty(capacity, np.int64), np.empty(capacity, np.int32), np.empty(BINS, np.int32))
 
 
 @inner
@@ -213,59 +210,9 @@ def write_nowhere(k, out, r):
 
 
 @inner
-def _count_places(places):
-    """Turn numbers into where the first of each comes."""
-    start = np.int32(0)
-    for b in range(len(places)):
-        size = places[b]
-        places[b] = start
-        start += size
-
-
-@inner
-def write_row(values, ids, k, square, out, r, scratch):
-    """Write the first k candidates, in the order of their ids, and the squared k-th distance as row r of the output.
-
-    A radix sort of two passes, one for the lower half of the bits of an id and one for the upper; few are sorted by
-    insertion. The candidates may lose their order.
-    """
+def write_row(values, ids, k, square, out, r):
+    """Write the first k candidates and the squared k-th distance as row r of the output."""
+    for i in range(k):
+        out.indices[r, i] = ids[i]
+        out.distances[r, i] = np.sqrt(values[i])
     out.radius[r] = np.sqrt(square)
-    if k <= FEW:
-        _sort_few_ids(values, ids, k)
-        for i in range(k):
-            out.indices[r, i] = ids[i]
-            out.distances[r, i] = np.sqrt(values[i])
-        return
-    places, by_lower, shift = scratch.places, scratch.keys, 0
-    lower = len(places) - 1
-    while 1 << shift <= lower:
-        shift += 1
-    places[:] = 0
-    for i in range(k):
-        places[ids[i] & lower] += 1
-    _count_places(places)
-    for i in range(k):
-        b = ids[i] & lower
-        by_lower[places[b]] = i
-        places[b] += 1
-    places[:] = 0
-    for i in range(k):
-        places[ids[i] >> shift] += 1
-    _count_places(places)
-    for j in range(k):
-        i = by_lower[j]
-        b = ids[i] >> shift
-        out.indices[r, places[b]] = ids[i]
-        out.distances[r, places[b]] = np.sqrt(values[i])
-        places[b] += 1
-
-
-@inner
-def _sort_few_ids(values, ids, count):
-    for i in range(1, count):
-        value, label = values[i], ids[i]
-        j = i
-        while j > 0 and ids[j - 1] > label:
-            values[j], ids[j] = values[j - 1], ids[j - 1]
-            j -= 1
-        values[j], ids[j] = value, label

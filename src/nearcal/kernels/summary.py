@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel, reduction
+from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.sums import largest_magnitude, sum_in_any_order
 
 
 @kernel
@@ -11,24 +12,20 @@ def weighted_moments(indptr, indices, weights, scores):
     groups = len(indptr) - 1
     mean = np.zeros(groups)
     variance = np.zeros(groups)
-    values = np.empty(find_longest(indptr))
+    longest = find_longest(indptr)
+    values, terms = np.empty(longest), np.empty(longest)
     for group in range(groups):
         start, stop = indptr[group], indptr[group + 1]
-        for i in range(start, stop):
-            values[i - start] = scores[indices[i]]
-        mean[group], variance[group] = _moments(values[: stop - start], weights[start:stop])
-    return mean, variance
-
-
-@reduction
-def _moments(values, weights):
-    mean = 0.0
-    for i in range(len(values)):
-        mean += weights[i] * (values[i] if weights[i] > 0.0 else 0.0)
-    variance = 0.0
-    for i in range(len(values)):
-        deviation = values[i] - mean if weights[i] > 0.0 else 0.0
-        variance += weights[i] * deviation * deviation
+        size, near, own = stop - start, indices[start:stop], weights[start:stop]
+        for i in range(size):
+            values[i] = scores[np.uint32(near[i])]  # an index with a sign would be looked at for being negative
+        for i in range(size):
+            values[i] = values[i] if own[i] > 0.0 else 0.0
+            terms[i] = own[i] * values[i]
+        mean[group] = sum_in_any_order(terms[:size], size, largest_magnitude(terms[:size]))
+        for i in range(size):
+            terms[i] = own[i] * (values[i] - mean[group]) * (values[i] - mean[group])
+        variance[group] = sum_in_any_order(terms[:size], size, largest_magnitude(terms[:size]))
     return mean, variance
 
 
@@ -50,18 +47,17 @@ def row_moments(values, weights):
     rows, width = values.shape
     mean = np.zeros(rows)
     variance = np.zeros(rows)
+    terms = np.empty(width)
     for row in range(rows):
-        total = 0.0
+        count = 0
         for i in range(width):
-            if weights[row, i] != 0.0:
-                total += weights[row, i] * values[row, i]
-        spread = 0.0
+            terms[i] = weights[row, i] * values[row, i] if weights[row, i] != 0.0 else 0.0
+            count += weights[row, i] != 0.0
+        mean[row] = sum_in_any_order(terms, count, largest_magnitude(terms))
         for i in range(width):
-            if weights[row, i] != 0.0:
-                deviation = values[row, i] - total
-                spread += weights[row, i] * deviation * deviation
-        mean[row] = total
-        variance[row] = spread
+            deviation = values[row, i] - mean[row] if weights[row, i] != 0.0 else 0.0
+            terms[i] = weights[row, i] * deviation * deviation
+        variance[row] = sum_in_any_order(terms, count, largest_magnitude(terms))
     return mean, variance
 
 

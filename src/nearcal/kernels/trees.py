@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, kernel, reduction
 
 
 @kernel
@@ -16,13 +16,14 @@ def tree_relevance(columns, targets, growing, judging, draws, least, relevance):
     ``columns`` is (d, n), ``targets`` (n, t); ``growing`` and ``judging`` are reordered.
     """
     bounds = np.empty((len(draws) + 1, 4), np.int64)
+    room = np.empty((targets.shape[1] + 1, len(growing)))
     bounds[0] = 0, len(growing), 0, len(judging)
     waiting, node = 1, 0
     while waiting > 0 and node < len(draws):
         waiting -= 1
         first, last, first_judge, last_judge = bounds[waiting]
         grown, judged = growing[first:last], judging[first_judge:last_judge]
-        column, threshold = _best_split(columns, targets, grown, draws[node], least)
+        column, threshold = _best_split(columns, targets, grown, draws[node], least, room)
         node += 1
         if column < 0:
             continue
@@ -46,38 +47,48 @@ def tree_relevance(columns, targets, growing, judging, draws, least, relevance):
 
 
 @inner
-def _best_split(columns, targets, rows, draws, least):
-    """Return the column and threshold that explain most, of those drawn; column -1 if none parts the rows."""
-    total = np.zeros(targets.shape[1])
-    below = np.empty(targets.shape[1])
-    for i in rows:
-        for t in range(len(total)):
-            total[t] += targets[i, t]
+def _best_split(columns, targets, rows, draws, least, room):
+    """Return the column and threshold that explain most, of those drawn; column -1 if none parts the rows.
+
+    What a node looks at many times is first copied to where it lies side by side, in ``room``.
+    """
+    count_all, kinds = len(rows), targets.shape[1]
+    values, total = room[kinds, :count_all], np.zeros(kinds)
+    for i in range(count_all):
+        for t in range(kinds):
+            room[t, i] = targets[rows[i], t]
+            total[t] += targets[rows[i], t]
     best, best_column, best_threshold = 0.0, -1, 0.0
     for j in range(len(draws)):
         column = min(np.int64(draws[j, 0] * len(columns)), len(columns) - 1)  # whatever the product rounds to
-        values = columns[column]
         low, high = np.inf, -np.inf
-        for i in rows:
+        for i in range(count_all):
+            values[i] = columns[column, rows[i]]
             low, high = min(low, values[i]), max(high, values[i])
         threshold = low + draws[j, 1] * (high - low)
-        below[:] = 0.0
         count = 0
-        for i in rows:
-            if values[i] <= threshold:
-                count += 1
-                for t in range(len(total)):
-                    below[t] += targets[i, t]
-        if count < least or len(rows) - count < least:
+        for i in range(count_all):
+            count += values[i] <= threshold
+        if count < least or count_all - count < least:
             continue
         gain = 0.0
-        for t in range(len(total)):
-            difference = below[t] / count - (total[t] - below[t]) / (len(rows) - count)
+        for t in range(kinds):
+            below = _sum_below(values, threshold, room[t, :count_all])
+            difference = below / count - (total[t] - below) / (count_all - count)
             gain += difference * difference
-        gain *= count * (len(rows) - count)
+        gain *= count * (count_all - count)
         if gain > best:
             best, best_column, best_threshold = gain, column, threshold
     return best_column, best_threshold
+
+
+@reduction
+def _sum_below(values, threshold, targets):
+    """Return the sum of the targets of values up to a threshold, without a branch that half of them would miss."""
+    total = 0.0
+    for i in range(len(values)):
+        total += targets[i] if values[i] <= threshold else 0.0
+    return total
 
 
 @inner

@@ -5,7 +5,7 @@ import numpy as np
 from nearcal._sample_weights import ENOUGH
 from nearcal.kernels.compile import kernel
 from nearcal.kernels.leave_one_out import weighted_crps
-from nearcal.kernels.weights import smooth_all, sums
+from nearcal.kernels.weights import add_up, smooth_all
 
 
 @kernel
@@ -34,10 +34,10 @@ def weighted_prefix_crps(indptr, distances, shares, order, values, y, sizes, kin
                 smooth_all(kinds[kind], near[:count], near[count - 1], own[:count])
                 for i in range(count):
                     own[i] *= cut[i]
-                total = sums(own[:count])[0]
+                total = add_up(own[:count])
                 if not total > 0.0:  # every neighbour at the edge: nothing but their weights tells them apart
                     own[:count] = cut[:count]
-                    total = sums(own[:count])[0]
+                    total = add_up(own[:count])
                 kept = 0
                 for i in range(stop - start):
                     place = order[start + i]

@@ -1,10 +1,17 @@
-"""Kernel weights of neighbourhoods: w ∝ K(d / u), normalised to sum 1."""
+"""Kernel weights of neighbourhoods: w ∝ K(d / u), normalised to sum 1.
+
+They are whole multiples of 2⁻⁵², so that no sum of them rounds: whatever weights are added up, and in whatever order,
+cumulated weights are the same to the last bit. A neighbour that counts has one such unit at least.
+"""
 
 import numpy as np
 
-from nearcal.kernels.compile import kernel, once, reduction
+from nearcal.kernels.compile import inner, kernel, once, reduction
+from nearcal.kernels.summary import find_longest
+from nearcal.kernels.sums import largest_magnitude, sum_in_any_order
 
 EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
+_UNIT = 2.0**-52
 
 
 @kernel
@@ -18,20 +25,21 @@ def weigh(indptr, distances, radius, kind):
     weights = np.empty(len(distances))
     effective_size = np.zeros(rows)
     self_weight = np.zeros(rows)
+    terms = np.empty(find_longest(indptr))
     for row in range(rows):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
         own = weights[start:stop]
         smooth_all(kind, distances[start:stop], radius[row], own)
-        total, squares = sums(own)
+        largest = largest_magnitude(own)
+        total = sum_in_any_order(own, len(own), largest)
         if not total > 0.0:  # k = 1, or every neighbour at the edge: nothing tells them apart
             own[:] = 1.0
-            total, squares = float(stop - start), float(stop - start)
-        for i in range(len(own)):
-            own[i] /= total
-        effective_size[row] = total * total / squares
+            largest, total = 1.0, float(stop - start)
+        effective_size[row] = total * total / _sum_products(own, own, largest * largest, terms)
         self_weight[row] = 1.0 / total
+        _normalise(own, total)
     return weights, effective_size, self_weight
 
 
@@ -45,6 +53,7 @@ def weigh_points(indptr, distances, shares, radius, kind):
     weights = np.empty(len(distances))
     effective_size = np.zeros(rows)
     self_weight = np.zeros(rows)
+    terms = np.empty(find_longest(indptr))
     for row in range(rows):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
@@ -53,17 +62,33 @@ def weigh_points(indptr, distances, shares, radius, kind):
         smooth_all(kind, distances[start:stop], radius[row], own)
         for i in range(len(own)):
             own[i] *= share[i]
-        total, squares = sums(own)
+        largest = largest_magnitude(own)
+        total = sum_in_any_order(own, len(own), largest)
         if not total > 0.0:
             own[:] = share
-            total, squares = sums(own)
-        typical = 0.0
-        for i in range(len(own)):
-            own[i] /= total
-            typical += own[i] * share[i]
-        effective_size[row] = total * total / squares
-        self_weight[row] = typical / total
+            largest = largest_magnitude(own)
+            total = sum_in_any_order(own, len(own), largest)
+        effective_size[row] = total * total / _sum_products(own, own, largest * largest, terms)
+        typical = _sum_products(own, share, largest * largest_magnitude(share), terms)
+        self_weight[row] = typical / (total * total)
+        _normalise(own, total)
     return weights, effective_size, self_weight
+
+
+@inner
+def _sum_products(x, y, largest, terms):
+    for i in range(len(x)):
+        terms[i] = x[i] * y[i]
+    return sum_in_any_order(terms[: len(x)], len(x), largest)
+
+
+@inner
+def _normalise(weights, total):
+    """Divide weights by their sum, and round them to whole units."""
+    scale = 1.0 / total
+    for i in range(len(weights)):
+        share = (weights[i] * scale + 1.0) - 1.0
+        weights[i] = max(share, _UNIT) if weights[i] > 0.0 else 0.0
 
 
 @once
@@ -91,11 +116,9 @@ def smooth_all(kind, distances, radius, weights):
 
 
 @reduction
-def sums(values):
-    """Return Σ v and Σ v²."""
+def add_up(weights):
+    """Return Σ w, for what need not be the same in another order."""
     total = 0.0
-    squares = 0.0
-    for i in range(len(values)):
-        total += values[i]
-        squares += values[i] * values[i]
-    return total, squares
+    for i in range(len(weights)):
+        total += weights[i]
+    return total

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, as_float_array, as_response, as_space
+from nearcal._arrays import LARGEST, FloatArray, as_float_array, as_response, as_space
 from nearcal._errors import InvalidParameterError
 from nearcal._sample_weights import as_point_weights, keep_rows
 from nearcal._saved import number, savable
@@ -151,9 +151,10 @@ def _unit_of(y: FloatArray) -> float:
 
     It is a power of two, since dividing and multiplying by it rounds nothing.
     """
-    spread = y.max() / 4 - y.min() / 4  # which never overflows
+    spread = y.max() / 4 - y.min() / 4
     size = spread if spread > 0 else max(float(np.abs(y).max()), 1.0)
-    return float(2.0 ** np.round(np.log2(size))) if spread > 0 or size > LARGEST_SCORE else 1.0
+    power = min(np.round(np.log2(size)), np.floor(np.log2(LARGEST)))
+    return float(2.0**power) if spread > 0 or size > LARGEST_SCORE else 1.0
 
 
 def _identity(rows: int, unit: float) -> Normal:

@@ -22,7 +22,7 @@ from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Neighborhoods
-from nearcal.space import View
+from nearcal.space import MOST_AXES, View
 
 if TYPE_CHECKING:
     from nearcal.recalibration.leave_one_out import LeaveOneOut
@@ -70,6 +70,11 @@ class LearntCorrection:
         return self
 
 
+def moves_scores(corrections: tuple[LearntCorrection, ...]) -> bool:
+    """Tell whether a correction moves the scores of neighbours."""
+    return any(correction.moves_scores for correction in corrections)
+
+
 def correct(
     near: Neighborhoods, points: FloatArray, z: FloatArray, corrections: tuple[LearntCorrection, ...]
 ) -> Neighborhoods:
@@ -93,7 +98,7 @@ def bend(curve: Curve, corrections: tuple[LearntCorrection, ...]) -> Curve:
 _RIDGE = 1e-3  # of the mean variance of positions in a neighbourhood
 _NEIGHBORS_PER_SLOPE = 5
 LEAST_NEIGHBORS = 2 * _NEIGHBORS_PER_SLOPE  # for a mean and one slope
-_MOST_DIMENSIONS = 20  # a query costs k d² for d dimensions
+_MOST_DIMENSIONS = MOST_AXES  # a query costs k d² for d dimensions
 
 
 @savable
@@ -376,8 +381,8 @@ class Polish(Correction):
         if len(worth) > _KNOTS:
             kept = np.unique(np.searchsorted(worth, np.linspace(worth[0], worth[-1], _KNOTS)))
             different, worth = different[kept], worth[kept]
-        most = 1 + np.abs(worth)
-        return LearntPolish(worth, np.clip(different, worth - most, worth + most))
+        # s ± (1 + |s|), in a form that rounding leaves increasing
+        return LearntPolish(worth, np.clip(different, 2 * np.minimum(worth, 0.0) - 1, 2 * np.maximum(worth, 0.0) + 1))
 
 
 @savable

@@ -171,6 +171,14 @@ class LearntFade(LearntCorrection):
         return replace(near, which=which, trust=trust)
 
 
+def trust_by_ranges(corrections: tuple[LearntCorrection, ...], space: FloatArray) -> FloatArray | None:
+    """Return the trust in rows at positions as they were given, by the ranges of columns; None if nobody looks."""
+    for correction in corrections:
+        if isinstance(correction, LearntFade) and correction.ranges is not None:
+            return correction.ranges.trust(space)
+    return None
+
+
 def ranges_of(space: FloatArray, false_alarm: float) -> Ranges:
     """Return the ranges of calibration positions, for rows to fade beyond them."""
     return Ranges.of(space, min(_OF_RANGES * false_alarm, 1.0))

@@ -12,10 +12,10 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._sample_weights import ENOUGH
 from nearcal.recalibration.calibration_scores import CalibrationScores
-from nearcal.recalibration.corrections import LearntCorrection, bend, correct
+from nearcal.recalibration.corrections import LearntCorrection, bend, correct, moves_scores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import NO_NEIGHBORHOOD, KNearest, Neighborhood, Neighborhoods, weigh
-from nearcal.recalibration.score_laws import QuantileRule
+from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QuantileRule
 from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.workers import Workers
 from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, SpeakersIndex, View
@@ -77,7 +77,7 @@ class LeaveOneOut:
         order = places if order is None else places[order]
         neighbors = self._neighbors(view.index)
         corrections = tuple(correction.seen_in(view, neighbors) for correction in self.corrections)
-
+        is_ordered = self.quantile_rule in CONTINUOUS_RULES or moves_scores(corrections)
         most = self.workers.pairs_per_chunk()
 
         def task(chunk: slice) -> None:
@@ -87,6 +87,8 @@ class LeaveOneOut:
                 near = self._find(view.index, view.queries[places], view.rows[places], most)
                 places = places[: len(near.which)]
                 rows = view.rows[places]
+                if is_ordered:
+                    near = near.by_score(self.calibration.ranks)
                 near = correct(near, view.queries[places], self.calibration.z, corrections)
                 for part in near.split(most):
                     steps = Steps(near.part(part), self.calibration)

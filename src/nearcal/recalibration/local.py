@@ -2,23 +2,23 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtr
 
-from nearcal._arrays import FloatArray, IntArray, as_space, check_choices, check_count, check_number
-from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._arrays import FloatArray, IntArray, as_space
 from nearcal._growing import GrowingRows
 from nearcal._saved import count, float_array, having, instance, one_of, optional, require, savable, tuple_of
 from nearcal.distributions import Distribution, require_distribution
-from nearcal.recalibration.base import Recalibrator, is_empty, read_calibration
+from nearcal.recalibration.base import read_calibration
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
-from nearcal.recalibration.fade import LearntFade
+from nearcal.recalibration.fade import LearntFade, trust_by_ranges
 from nearcal.recalibration.leave_one_out import LeaveOneOut
-from nearcal.recalibration.neighborhoods import SMOOTHINGS, KNearest, Radius, Smoothing, WithinRadius
+from nearcal.recalibration.local_changes import ChangingSet, are_positions
+from nearcal.recalibration.local_options import check_options, neighborhood_of
+from nearcal.recalibration.neighborhoods import KNearest, Radius, Smoothing, WithinRadius
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
@@ -26,21 +26,15 @@ from nearcal.recalibration.scores_of_rows import LocalScores
 from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.workers import Workers
 from nearcal.space import (
-    METRICS,
-    SEARCHES,
     CalibrationSpace,
     Folds,
-    Growing,
-    IndexPlan,
     Metric,
-    NeighborIndex,
     Scaling,
     ScalingName,
     Search,
     SpaceMap,
     as_folds,
     check_points,
-    grow,
     kept_relations,
     settle,
 )
@@ -60,7 +54,7 @@ LEARNT = {
 
 
 @savable(**LEARNT)
-class LocalRecalibrator(Recalibrator):
+class LocalRecalibrator(ChangingSet):
     """Recalibrate each prediction by the errors the model made nearby.
 
     The normal scores z_i = Φ⁻¹(F_i(y_i)) of a calibration set tell where the observations fell in their predictive
@@ -139,15 +133,7 @@ class LocalRecalibrator(Recalibrator):
     array([ 3., 19.])
     """
 
-    n_features_in_: int
-    neighborhood_: KNearest | WithinRadius
     quantile_rule_: QuantileRule
-    calibration_: CalibrationScores
-    space_map_: SpaceMap
-    index_: NeighborIndex
-    corrections_: tuple[LearntCorrection, ...]
-    own_isolation_: OwnIsolation
-    positions_: GrowingRows | None
 
     def __init__(
         self,
@@ -204,18 +190,28 @@ class LocalRecalibrator(Recalibrator):
             weight. Points of weight 0, and those below a billionth of the heaviest, are as if absent.
         """
         self._check_options()
-        n = len(require_distribution(dist_cal, "dist_cal"))
         calibration, space_cal, rows = read_calibration(dist_cal, y_cal, space_cal, sample_weight)
-        space = as_space(space_cal, "space_cal", len(calibration))
-        folds = as_folds(*kept_relations(groups, time, rows, n), gap, len(calibration))
-        return self.fit_space(calibration, self._space(space, calibration, folds))
+        n = len(calibration)
+        space = as_space(space_cal, "space_cal", n)
+        folds = as_folds(*kept_relations(groups, time, rows, len(dist_cal)), gap, n)
+        return self._learn(calibration, space, folds)
 
-    def _space(self, space: FloatArray, calibration: CalibrationScores, folds: Folds | None) -> CalibrationSpace:
+    def _learn(self, calibration: CalibrationScores, space: FloatArray, folds: Folds | None) -> Self:
+        neighborhood = neighborhood_of(self, calibration)
+        return self._learn_in(self._ready(space, calibration, neighborhood, folds), calibration, neighborhood)
+
+    def _ready(
+        self,
+        space: FloatArray,
+        calibration: CalibrationScores,
+        neighborhood: KNearest | WithinRadius,
+        folds: Folds | None,
+    ) -> CalibrationSpace:
         return CalibrationSpace(
             space,
             calibration.z,
             Scaling.of(self.scaling),
-            self._neighborhood(calibration).least,
+            neighborhood.least,
             metric=self.metric,
             search=self.search,
             eps=self.eps,
@@ -225,8 +221,12 @@ class LocalRecalibrator(Recalibrator):
 
     def fit_space(self, calibration: CalibrationScores, space: CalibrationSpace) -> Self:
         """Learn from scores in a space that is ready; what is built there already is not built again."""
+        return self._learn_in(space, calibration, neighborhood_of(self, calibration))
+
+    def _learn_in(
+        self, space: CalibrationSpace, calibration: CalibrationScores, neighborhood: KNearest | WithinRadius
+    ) -> Self:
         workers = Workers.of(self.workers)
-        neighborhood = self._neighborhood(calibration)
         left_out = LeaveOneOut(calibration, lambda: space.views, neighborhood, self.quantile_rule, workers)
         learnt = []
         for correction in self.corrections:
@@ -242,113 +242,10 @@ class LocalRecalibrator(Recalibrator):
         self.neighborhood_, self.quantile_rule_ = neighborhood, self.quantile_rule
         self.space_map_, self.index_, self.corrections_ = space.map, whole.index, tuple(learnt)
         self.calibration_, self.own_isolation_ = calibration, own_isolation
-        self.positions_ = None if _are_positions(space.map, whole.index) else GrowingRows(space.space)
+        self.positions_ = None if are_positions(space.map, whole.index) else GrowingRows(space.space)
         self.n_features_in_ = space.space.shape[1]
         self.n_cal_ = len(calibration)
         return self
-
-    # ---- a calibration set that changes ------------------------------------------------------------------------------
-
-    def update(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
-        """Append points to the calibration set; the index takes them in without being built again every time.
-
-        What was learnt from the calibration set as a whole stays as it was: the scaling of the space, and what
-        corrections have learnt; call :meth:`relearn` from time to time to learn them again. The result is, to the last
-        bit, that of a fit on all points with this scaling and these corrections. Without a learnt scaling
-        (``scaling="none"``) and without corrections nothing else is learnt, and it is that of ``fit`` on all points.
-
-        Results made before stay as they were. Approximate searches (``eps > 0``, "faiss") are built anew when they are
-        first asked after an update.
-
-        Parameters
-        ----------
-        dist_cal : Distribution
-            Predictive distributions of the new calibration points, of any number, also none; the family may differ.
-        y_cal : array_like of shape (n,) or (n, 1)
-            What was observed.
-        space_cal : array_like of shape (n, d)
-            Where they are, in the space given to ``fit``.
-        sample_weight : array_like of shape (n,), optional
-            How much each counts beside those that are there, which count 1 each if none was given in ``fit``.
-
-        Returns
-        -------
-        self
-            If it fails, nothing has changed.
-
-        Examples
-        --------
-        A model whose errors grow as time goes by, known by its last 500 observations:
-
-        >>> import numpy as np, nearcal as nc
-        >>> rng = np.random.default_rng(1)
-        >>> x, spread = rng.uniform(size=2000), np.repeat([1.0, 3.0], 1000)
-        >>> y, model = rng.normal(x, spread), nc.Normal(x, 1.0)
-        >>> rc = nc.LocalRecalibrator(k=200).fit(model[:1000], y[:1000], x[:1000])
-        >>> rc.recalibrate(model[:2], x[:2]).std().round()
-        array([1., 1.])
-        >>> rc = rc.update(model[1000:], y[1000:], x[1000:]).forget(keep_last=500)
-        >>> rc.recalibrate(model[:2], x[:2]).std().round()
-        array([3., 3.])
-        """
-        self._require_fitted()
-        if not is_empty(y_cal):
-            more, space_cal, _ = read_calibration(dist_cal, y_cal, space_cal, sample_weight)
-            self._append(more, as_space(space_cal, "space_cal", len(more)))
-        return self
-
-    def _append(self, more: CalibrationScores, space: FloatArray) -> None:
-        self._require_columns(space, "space_cal")
-        points = replace(self.space_map_, name="space_cal")(space)
-        check_points(points, self.index_.metric, "space_cal")
-        self._hold_rows(
-            self.calibration_.extended(more),
-            self._growing_index().extended(points),
-            None if self.positions_ is None else self.positions_.extended(space),
-            tuple(correction.extended(points) for correction in self.corrections_),
-        )
-
-    def _keep(self, rows: IntArray) -> None:
-        near = self.neighborhood_
-        if isinstance(near, KNearest) and len(rows) < near.k:
-            raise InvalidInputError(
-                f"forget must leave at least k={near.k} of the {self.n_cal_} calibration points, got {len(rows)} that "
-                "would remain; forget fewer, or fit again with a smaller k"
-            )
-        self._hold_rows(
-            self.calibration_.restricted(rows),
-            self._growing_index().restricted(rows),
-            None if self.positions_ is None else self.positions_.kept(rows),
-            tuple(correction.restricted(rows) for correction in self.corrections_),
-        )
-
-    def relearn(self, *, groups: Any = None, time: Any = None, gap: Any = None) -> Self:
-        """Learn the scaling and the corrections again, from the calibration set as it is now.
-
-        The result is, to the last bit, that of ``fit`` on the points that it has, in their order, and costs as much.
-
-        Parameters
-        ----------
-        groups, time, gap
-            As in ``fit``, of the points that it has.
-
-        Examples
-        --------
-        >>> import numpy as np, nearcal as nc
-        >>> rng = np.random.default_rng(1)
-        >>> x, y, model = rng.uniform(size=(600, 2)), rng.normal(size=600), nc.Normal(np.zeros(600), 2.0)
-        >>> settings = {"k": 50, "scaling": "standard", "corrections": [nc.Polish()], "quantile_rule": "predictive"}
-        >>> rc = nc.LocalRecalibrator(**settings).fit(model[:500], y[:500], x[:500])
-        >>> rc = rc.update(model[500:], y[500:], x[500:]).relearn()
-        >>> fresh = nc.LocalRecalibrator(**settings).fit(model, y, x)
-        >>> (rc.recalibrate(model, x).std() == fresh.recalibrate(model, x).std()).all()
-        np.True_
-        """
-        self._require_fitted()
-        self._check_options()
-        calibration = self.calibration_
-        folds = as_folds(groups, time, gap, len(calibration))
-        return self.fit_space(calibration, self._space(self._positions(), calibration, folds))
 
     def left_out_values(self, dist_cal: Distribution, scores: FloatArray, folds: Folds | None = None) -> FloatArray:
         """Return the quantiles of calibration points at levels Φ(scores), each recalibrated by the others.
@@ -357,7 +254,7 @@ class LocalRecalibrator(Recalibrator):
         nobody may has NaN. The result has shape (n, s) for s scores.
         """
         self._require_fitted()
-        space = self._space(self._positions(), self.calibration_, folds)
+        space = self._ready(self._positions(), self.calibration_, self.neighborhood_, folds)
         left_out = LeaveOneOut(
             self.calibration_,
             lambda: space.views,
@@ -375,37 +272,6 @@ class LocalRecalibrator(Recalibrator):
 
         return left_out.gather(values, np.full((len(self.calibration_), len(scores)), np.nan))
 
-    def _positions(self) -> FloatArray:
-        """Return where calibration points are, as it was given."""
-        return self.index_.points if self.positions_ is None else self.positions_.array
-
-    def _growing_index(self) -> Growing:
-        near = self.neighborhood_
-        eps = near.eps if isinstance(near, KNearest) else 0.0
-        plan = IndexPlan(self.index_.metric, self.search, near.least, eps)
-        return grow(self.index_, lambda: self.space_map_(self._positions()), plan)
-
-    def _hold_rows(
-        self,
-        calibration: CalibrationScores,
-        index: Growing,
-        positions: GrowingRows | None,
-        corrections: tuple[LearntCorrection, ...],
-        **more: Any,
-    ) -> None:
-        """Take over other calibration points; at once, since another thread may be about to recalibrate."""
-        near = self.neighborhood_
-        vars(self).update(
-            neighborhood_=near.among(calibration),
-            calibration_=calibration,
-            index_=index,
-            positions_=positions,
-            corrections_=corrections,
-            own_isolation_=OwnIsolation.of_growing(index),
-            n_cal_=len(calibration),
-            **more,
-        )
-
     def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:
         """Return the recalibrated distributions of new rows; nothing is computed before it is asked for.
 
@@ -421,7 +287,6 @@ class LocalRecalibrator(Recalibrator):
         space = as_space(space_new, "space_new", len(base))
         self._require_columns(space, "space_new")
         fitted = copy.copy(self)  # another thread may update this one meanwhile
-        fade = next((one for one in fitted.corrections_ if isinstance(one, LearntFade)), None)
         points = fitted.space_map_(space)
         check_points(points, fitted.index_.metric, "space_new")
         scores = LocalScores(
@@ -433,96 +298,12 @@ class LocalRecalibrator(Recalibrator):
             fitted.quantile_rule_,
             Workers.of(self.workers),
             fitted.own_isolation_,
-            None if fade is None or fade.ranges is None else fade.ranges.trust(space),
+            trust_by_ranges(fitted.corrections_, space),
         )
         return Recalibrated(base, scores)
 
-    def _require_columns(self, space: FloatArray, name: str) -> None:
-        if space.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"{name} must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
-            )
-
-    # ---- options ----------------------------------------------------------------------------------------------------
-
-    def _neighborhood(self, calibration: CalibrationScores) -> KNearest | WithinRadius:
-        n_cal, weights = len(calibration), calibration.weights
-        if self.radius is not None:
-            return WithinRadius(Radius.of(self.radius), self.smoothing, n_cal, weights)
-        assert self.k is not None
-        if self.k > n_cal:
-            raise InvalidParameterError(
-                f"k must be at most the number of calibration points, {n_cal}, got {self.k}; "
-                "for all points equally weighted use GlobalRecalibrator"
-            )
-        return KNearest(self.k, float(self.eps), self.smoothing, weights)
-
     def _check_options(self) -> None:
-        self._check_neighborhood()
-        check_number(self.eps, "eps", least=0.0)
-        Scaling.of(self.scaling)
-        check_choices(
-            {
-                "smoothing": (self.smoothing, SMOOTHINGS),
-                "metric": (self.metric, METRICS),
-                "search": (self.search, SEARCHES),
-                "quantile_rule": (self.quantile_rule, QUANTILE_RULES),
-            }
-        )
-        if self.corrections != ():
-            self._check_corrections()
-        if self.workers is not None:
-            Workers.of(self.workers)
-
-    def _check_neighborhood(self) -> None:
-        if (self.k is None) == (self.radius is None):
-            raise InvalidParameterError(
-                f"give exactly one of k and radius, got k={self.k!r} and radius={self.radius!r}; k=1000 is the paper's "
-                "choice for 10,000 calibration points, and nearcal.tune(dist_cal, y_cal, space_cal).recalibrator "
-                "chooses it"
-            )
-        if isinstance(self.k, str):
-            raise InvalidParameterError(
-                f"k must be a whole number >= 1, got {self.k!r}; nearcal.tune(dist_cal, y_cal, space_cal).recalibrator "
-                "chooses it"
-            )
-        if self.radius is None:
-            check_count(self.k, "k")
-            return
-        Radius.of(self.radius)
-        if self.search == "faiss":
-            raise InvalidParameterError(
-                'search="faiss" finds the k nearest only, got a radius; give k, or search="auto" for a radius'
-            )
-
-    def _check_corrections(self) -> None:
-        if not isinstance(self.corrections, Sequence):
-            raise InvalidParameterError(
-                f"corrections must be a sequence, such as (nearcal.Polish(),), got {self.corrections!r}"
-            )
-        for correction in self.corrections:
-            if not isinstance(correction, Correction):
-                raise InvalidParameterError(
-                    "corrections must be a sequence of nearcal.LocalLinear(), nearcal.Shrinkage(), nearcal.Polish() "
-                    f"and nearcal.Fade(), got {correction!r} among them"
-                )
-            correction.check()
-            if correction.needs_continuous_rule and self.quantile_rule not in CONTINUOUS_RULES:
-                raise InvalidParameterError(
-                    f"{correction!r} needs a continuous quantile_rule, one of {CONTINUOUS_RULES}, got "
-                    f'{self.quantile_rule!r}; use quantile_rule="predictive"'
-                )
-        if any(correction.comes_last for correction in self.corrections[:-1]):
-            raise InvalidParameterError(
-                f"corrections must end with Fade(), once, where there is one, got {tuple(self.corrections)!r}; put it "
-                "last"
-            )
-        bends = [correction.needs_continuous_rule for correction in self.corrections if not correction.comes_last]
-        if bends != sorted(bends):
-            raise InvalidParameterError(
-                f"corrections of all rows alike must come last, got {tuple(self.corrections)!r}; put Polish() last, "
-                "with no more than Fade() behind it"
-            )
+        check_options(self)
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
@@ -558,12 +339,7 @@ class LocalRecalibrator(Recalibrator):
         require(fits, "neighborhood_ must be one among n_cal_ points")
         require(near.weights is self.calibration_.weights, "neighborhood_ must have the weights of calibration_")
         held: Any = self.positions_  # as a file has them
-        is_missing = held is None and not _are_positions(self.space_map_, self.index_)
+        is_missing = held is None and not are_positions(self.space_map_, self.index_)
         fits = not is_missing and (held is None or held.shape == (n, self.n_features_in_))
         require(fits, "positions_ must be n_cal_ rows of n_features_in_ columns, where the index has others")
         self.positions_ = None if held is None else GrowingRows(held)
-
-
-def _are_positions(space_map: SpaceMap, index: NeighborIndex) -> bool:
-    """Tell whether the points of an index are positions as they were given: neither scaled nor brought to a sphere."""
-    return space_map.matrix is None and index.metric != "cosine"

@@ -53,6 +53,7 @@ class Neighborhoods:
     effective_size: FloatArray
     self_weight: FloatArray
     which: IntArray
+    is_by_score: bool = False  # whether neighbours are in the order of their scores in the calibration set, or in any
     scores: FloatArray | None = None  # of the neighbours, where corrections have moved them
     trust: FloatArray | None = None  # in what neighbours say of each row, where it may be less than 1
 
@@ -87,6 +88,17 @@ class Neighborhoods:
         table = np.full((len(lengths), longest), fill, dtype=values.dtype)
         table[np.arange(longest) < lengths[:, np.newaxis]] = values
         return table
+
+    def by_score(self, ranks: NDArray[np.int32]) -> "Neighborhoods":
+        """Return the same with neighbours in the order of their scores, given the ranks of those among all.
+
+        Sums over neighbours that do round (:mod:`nearcal.kernels.adjust`) are then the same, whatever the search.
+        """
+        from nearcal.kernels.rank_order import places_by_rank
+
+        places = places_by_rank(self.indptr, self.indices, ranks)
+        ordered = {name: getattr(self, name)[places] for name in ("indices", "distances", "weights")}
+        return replace(self, **ordered, is_by_score=True)
 
     def split(self, most: int, more: int = 0) -> list[slice]:
         """Return ranges of rows: each makes a table of rows × longest of at most ``most`` entries, or is one row.
@@ -125,6 +137,7 @@ class Neighborhoods:
             self.effective_size[groups],
             self.self_weight[groups],
             renumbered,
+            self.is_by_score,
             None if self.scores is None else self.scores[entries],
             None if self.trust is None else self.trust[rows],
         )

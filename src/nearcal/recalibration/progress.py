@@ -5,17 +5,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, TypeAlias
+from typing import Any, Protocol, TextIO, TypeAlias
 
 from nearcal._errors import MissingExtraError
 from nearcal._optional import import_extra
 
 Progress: TypeAlias = bool | Callable[[int, int], None] | None
-Report: TypeAlias = Callable[[int], None]  # takes the amount just finished
 
 _SOON = 1.0  # seconds after which a terminal shows what nobody asked it to show
 _INTERVAL = 0.5  # seconds between two lines of text
 _LONG = 5.0  # seconds that are worth an estimate
+
+
+class Report(Protocol):
+    """Takes the amount just finished, and what is done next, if that is worth telling."""
+
+    def __call__(self, finished: int, doing: str = "", /) -> None:
+        """Take both."""
+
+
+def quiet(finished: int, doing: str = "", /) -> None:
+    """Tell nobody."""
 
 
 def on_terminal(progress: Progress) -> Progress:
@@ -36,14 +46,15 @@ def reporting(progress: Progress, activity: str, total: int) -> Iterator[Report]
     elif callable(progress):
         tell, done = progress, 0
 
-        def count(finished: int) -> None:
+        def count(finished: int, doing: str = "", /) -> None:
             nonlocal done
-            done = min(done + finished, total)
-            tell(done, total)
+            if finished:
+                done = min(done + finished, total)
+                tell(done, total)
 
         yield count
     else:
-        yield lambda finished: None
+        yield quiet
 
 
 def _is_terminal(stream: Any) -> bool:
@@ -55,6 +66,7 @@ def _bar(activity: str, total: int, delay: float) -> Iterator[Report]:
     try:
         rich = import_extra("rich.progress", "progress", "a progress bar")
         console = import_extra("rich.console", "progress", "a progress bar").Console(file=sys.stderr)
+        escape = import_extra("rich.markup", "progress", "a progress bar").escape
     except MissingExtraError:
         with _text(activity, total, delay, sys.stderr) as report:
             yield report
@@ -68,8 +80,12 @@ def _bar(activity: str, total: int, delay: float) -> Iterator[Report]:
         start.start()
     else:
         bar.start()
+
+    def advance(finished: int, doing: str = "", /) -> None:
+        bar.update(line, advance=finished, description=escape(f"{activity}: {doing}") if doing else None)
+
     try:
-        yield lambda finished: bar.advance(line, finished)
+        yield advance
     finally:
         start.cancel()
         bar.stop()
@@ -79,7 +95,7 @@ def _bar(activity: str, total: int, delay: float) -> Iterator[Report]:
 def _text(activity: str, total: int, delay: float, stream: TextIO) -> Iterator[Report]:
     """Write a line that is written over again, by a thread: the caller may be compiling for a minute."""
     began, done, ended = time.monotonic(), 0, threading.Event()
-    written = 0
+    written, now = 0, activity
 
     def write(line: str, end: str = "") -> None:
         nonlocal written
@@ -91,13 +107,13 @@ def _text(activity: str, total: int, delay: float, stream: TextIO) -> Iterator[R
         if ended.wait(delay):
             return
         while True:
-            write(describe(activity, done, total, time.monotonic() - began))
+            write(describe(now, done, total, time.monotonic() - began))
             if ended.wait(_INTERVAL):
                 return
 
-    def count(finished: int) -> None:
-        nonlocal done
-        done = min(done + finished, total)
+    def count(finished: int, doing: str = "", /) -> None:
+        nonlocal done, now
+        done, now = min(done + finished, total), f"{activity}: {doing}" if doing else now
 
     drawing = threading.Thread(target=draw, daemon=True)
     drawing.start()

@@ -1,6 +1,5 @@
 """The recalibrated distribution: a base and the scores of its rows, lazy, itself a distribution."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -138,7 +137,8 @@ class Recalibrated(Distribution):
 
     def gather(self, statistic: Statistic, of_base: OfBase, **plan: Any) -> Answers:
         """Compute a statistic of every row in chunks; see ``ScoresOfRows.gather``. For scores and the like."""
-        return self.scores.gather(self.base, _silent(statistic), _silent(of_base), **plan)
+        with overflow_is_infinite():
+            return self.scores.gather(self.base, statistic, of_base, **plan)
 
     # ---- a family's part of the bargain -----------------------------------------------------------------------------
 
@@ -376,9 +376,10 @@ class Recalibrated(Distribution):
 
         columns = max(len(levels), at.shape[1])
         if isinstance(self.scores, LocalScores):
-            mean, std, quantiles, cdf, *described = self.scores.gather_described(
-                self.base, _silent(of_rows), _silent(of_base), columns=columns
-            )
+            with overflow_is_infinite():
+                mean, std, quantiles, cdf, *described = self.scores.gather_described(
+                    self.base, of_rows, of_base, columns=columns
+                )
         else:
             mean, std, quantiles, cdf = self.gather(of_rows, of_base, columns=columns, table=True, keep=False)
             described = [*self._describe]
@@ -449,16 +450,6 @@ class Recalibrated(Distribution):
             np.take_along_axis(weights, order, axis=1),
         )
         return nearest_first, np.take_along_axis(z, order, axis=1)
-
-
-def _silent(statistic: Callable[..., Answers]) -> Callable[..., Answers]:
-    """Let numbers overflow to infinity without a warning, in whichever thread a chunk is computed."""
-
-    def ask(*chunk: Any) -> Answers:
-        with overflow_is_infinite():
-            return statistic(*chunk)
-
-    return ask
 
 
 def _describe_untouched(

@@ -302,17 +302,19 @@ class LocalScores(ScoresOfRows):
         self.calibration, self.corrections, self.quantile_rule = calibration, corrections, quantile_rule
         self.workers, self.own_isolation, self.most_trust = workers, own_isolation, most_trust
         self.n_cal = round(calibration.effective_size)
-        self.fade = next((one for one in corrections if isinstance(one, LearntFade)), None)
-        if self.fade is not None or most_trust is not None:
-            self.expected_faded = expected_share(FALSE_ALARM if self.fade is None else self.fade.false_alarm)
+        self.fade: LearntFade | None = None
         self._was_told = False
         self._kept: dict[tuple[int, int], Neighborhoods] = {}
         self._spent = 0  # bytes of what is kept; threads that add at once may lose count of a chunk, no more
         self.has_density = self.is_curve = quantile_rule in CONTINUOUS_RULES
         # equal scores make atoms
-        self.is_continuous = self.is_curve and not calibration.has_ties
+        self.is_continuous, self.is_ordered = self.is_curve and not calibration.has_ties, self.is_curve
         for correction in corrections:
             self.is_continuous = self.is_continuous and correction.is_continuous
+            self.is_ordered = self.is_ordered or correction.moves_scores
+            self.fade = correction if isinstance(correction, LearntFade) else self.fade
+        if self.fade is not None or most_trust is not None:
+            self.expected_faded = expected_share(FALSE_ALARM if self.fade is None else self.fade.false_alarm)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle and copy take along: all but the neighbourhoods kept, which can be found again."""
@@ -350,6 +352,8 @@ class LocalScores(ScoresOfRows):
         points = self.points[rows]
         near = self.neighborhood.find(self.index, points, rows, most)
         points = points[: len(near.which)]
+        if self.is_ordered:
+            near = near.by_score(self.calibration.ranks)
         if self.corrections:
             near = correct(near, points, self.calibration.z, self.corrections)
         return near if self.expected_faded is None else self._mark(near, points, rows)
@@ -377,7 +381,9 @@ class LocalScores(ScoresOfRows):
         if isinstance(law, Curve):
             return fade_curve(law.take(rows), trust, self._all_rows)
         assert isinstance(law, Steps)
-        part = Steps(law.neighborhoods.part(rows), self.calibration, conservative=law.conservative)
+        near = law.neighborhoods.part(rows)
+        near = near if near.is_by_score else near.by_score(self.calibration.ranks)  # of equal scores each has its place
+        part = Steps(near, self.calibration, conservative=law.conservative)
         return fade_steps(part, trust, None if self._all_rows is None else self.calibration)
 
     @cached_property
@@ -426,8 +432,11 @@ class LocalScores(ScoresOfRows):
         self, near: Neighborhoods, base: Distribution, rows: Rows, statistic: Statistic, of_base: OfBase
     ) -> Answers:
         """Return a statistic of a chunk of rows, of which those without a neighbourhood keep their base."""
-        trust = describe(near)[2]
-        return answer_by_trust(self.law(near), base, rows, statistic, of_base, trust, self._faded_law, near.which < 0)
+        law, alone = self.law(near), near.which < 0
+        if near.trust is None and not alone.any():
+            return statistic(law, base, rows)
+        trust = np.where(alone, 0.0, 1.0) if near.trust is None else near.trust
+        return answer_by_trust(law, base, rows, statistic, of_base, trust, self._faded_law, alone)
 
     def visit(
         self,
@@ -477,9 +486,10 @@ class LocalScores(ScoresOfRows):
         near = self._kept.get(key)
         if near is None:
             near = self.find(chunk if order is None else order[chunk], self.workers.pairs_per_chunk())
-            if keep and self._spent + near.nbytes <= self.workers.memory // 2:
+            size = near.nbytes if keep else 0
+            if keep and self._spent + size <= self.workers.memory // 2:
                 self._kept[key] = near
-                self._spent += near.nbytes
+                self._spent += size
         return near
 
 

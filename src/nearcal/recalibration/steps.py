@@ -73,7 +73,10 @@ class Steps:
         scores = nb.padded(self.calibration.z[self._indices], 0.0)
         if scores.shape[1] == 1:  # a curve wants two knots: one of weight zero, as if a longer row stood beside
             scores, weights = np.repeat(scores, 2, axis=1), np.pad(weights, ((0, 0), (0, 1)))
-        scores, weights = sort_weighted(np.where(weights > 0, scores, scores[:, :1]), weights)
+        if nb.is_by_score and nb.scores is None:
+            scores = _end_in_copies(scores, np.diff(nb.indptr))
+        else:
+            scores, weights = sort_weighted(np.where(weights > 0, scores, scores[:, :1]), weights)
         scores, weights = scores[nb.which], weights[nb.which]
         if self.conservative:
             below = as_if_beyond(np.minimum(np.cumsum(weights, axis=1), 1.0), self._own_weight)
@@ -262,6 +265,14 @@ class EqualSteps:
             own = np.full(1, 1 / self.size)
             return as_if_beyond(below, own), as_if_beyond(above, own)
         return below, above
+
+
+def _end_in_copies(table: FloatArray, lengths: IntArray) -> FloatArray:
+    """Return rows of which those shorter than the table end in copies of their last entry."""
+    if (lengths >= table.shape[1]).all():
+        return table
+    places = np.minimum(np.arange(table.shape[1]), np.maximum(lengths, 1)[:, np.newaxis] - 1)
+    return np.take_along_axis(table, places, axis=1)
 
 
 def _normal_moments(base: Normal, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:

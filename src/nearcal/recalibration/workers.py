@@ -11,6 +11,7 @@ import numpy as np
 
 from nearcal._errors import InvalidParameterError
 from nearcal._saved import count, flag, optional, savable
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration.progress import Progress, Report, on_terminal, reporting
 
 # of fewer pairs, threads queue for the interpreter; of more rows, the last to finish lets the others wait
@@ -101,7 +102,8 @@ class Workers:
         It alone reports, what others have finished too: to ``report`` if this is part of a longer activity.
         """
         if len(chunks) == 1 and not self.progress and report is None:
-            task(chunks[0])
+            with overflow_is_infinite():
+                task(chunks[0])
             return
         _keep_freed_memory(self.memory // 4)
         waiting = iter(chunks)
@@ -110,7 +112,8 @@ class Workers:
         def work(after_each: Callable[[], None]) -> None:
             try:
                 for chunk in waiting:
-                    task(chunk)
+                    with overflow_is_infinite():  # which a thread does not know from the one that started it
+                        task(chunk)
                     finished.append(chunk.stop - chunk.start)
                     after_each()
             finally:

@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from nearcal._arrays import FloatArray, IntArray, as_response
 from nearcal._normal_scores import log_normal_density, z_from_log_tails
 from nearcal.distributions import Distribution, require_distribution
+from nearcal.distributions.base import overflow_is_infinite
 
 #: Normal scores between which integrals are taken: what lies beyond weighs less than 1e-44.
 REACH = 10.0
@@ -42,7 +43,7 @@ def crps(dist: Distribution, y: Any) -> FloatArray:
     -------
     ndarray of shape (n,)
         Infinite where the predictive distribution has no mean, such as Student's t with df <= 1: outside the
-        distributions with a mean the score is not proper.
+        distributions with a mean the score is not proper. Infinite, too, where it is too large for a number.
 
     Notes
     -----
@@ -67,7 +68,9 @@ def crps(dist: Distribution, y: Any) -> FloatArray:
     array([0.3314, 2.3469])
     """
     dist = require_distribution(dist, "dist")
-    return crps_rows(dist, as_response(y, len(dist), "y"))
+    response = as_response(y, len(dist), "y")
+    with overflow_is_infinite():
+        return crps_rows(dist, response)
 
 
 @singledispatch

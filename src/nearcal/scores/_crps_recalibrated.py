@@ -44,9 +44,7 @@ def _of_steps(law: ScoreLaw, base: Distribution, y: FloatArray) -> FloatArray:
     scores, weights = law.sorted_scores  # type: ignore[attr-defined]
     counts = law.neighborhoods.lengths if isinstance(law, Steps) else None
     values = quantile_values(base, np.broadcast_to(scores, (len(base), scores.shape[1])), counts)
-    overflows = np.isinf(values[:, 0]) | np.isinf(values[:, -1])
-    values = np.where(overflows[:, np.newaxis], 0.0, values) if overflows.any() else values
-    return np.where(overflows, np.inf, sorted_sample_crps(values, weights, y))
+    return sorted_sample_crps(values, weights, y)
 
 
 def _of_curve(law: Curve, base: Distribution, y: FloatArray) -> FloatArray:

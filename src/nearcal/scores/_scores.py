@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, as_float_array, as_response, require_finite
+from nearcal._arrays import FloatArray, as_float_array, as_response, require_sized
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import log_normal_density
 from nearcal.distributions import Distribution, check_coverage, require_distribution
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.scores.arrays import score_interval
 
 # Over normal scores the trapezoidal rule converges faster than any power of the step.
@@ -72,7 +73,9 @@ def squared_error(dist: Distribution, y: Any) -> FloatArray:
     array([4., 1.])
     """
     dist = require_distribution(dist, "dist")
-    return (as_response(y, len(dist), "y") - dist.mean()) ** 2
+    response = as_response(y, len(dist), "y")
+    with overflow_is_infinite():
+        return (response - dist.mean()) ** 2
 
 
 def pinball(dist: Distribution, y: Any, p: Any) -> FloatArray:
@@ -109,8 +112,10 @@ def pinball(dist: Distribution, y: Any, p: Any) -> FloatArray:
     if levels.ndim > 1:
         raise InvalidInputError(f"p must be a scalar or have shape (q,), got {levels.shape}")
     column = as_response(y, len(dist), "y")
-    excess = dist.ppf(levels) - (column if levels.ndim == 0 else column[:, np.newaxis])
-    return np.maximum((1 - levels) * excess, -levels * excess)
+    with overflow_is_infinite():
+        excess = dist.ppf(levels) - (column if levels.ndim == 0 else column[:, np.newaxis])
+        share = np.where(excess > 0, 1 - levels, levels)
+        return share * np.where(share > 0, np.abs(excess), 0.0)  # at the level 0 a quantile may be infinitely low
 
 
 def interval_score(dist: Distribution, y: Any, coverage: float = 0.95) -> FloatArray:
@@ -144,7 +149,8 @@ def interval_score(dist: Distribution, y: Any, coverage: float = 0.95) -> FloatA
     dist = require_distribution(dist, "dist")
     response = as_response(y, len(dist), "y")
     lower, upper = dist.interval(check_coverage(coverage))
-    return score_interval(lower, upper, response, coverage)
+    with overflow_is_infinite():
+        return score_interval(lower, upper, response, coverage)
 
 
 def smis(dist: Distribution, y: Any, y_cal: Any, coverage: float = 0.95) -> FloatArray:
@@ -185,10 +191,11 @@ def smis(dist: Distribution, y: Any, y_cal: Any, coverage: float = 0.95) -> Floa
     size = np.abs(as_float_array(y_cal, "y_cal"))
     if size.ndim not in (1, 2) or size.size == 0 or size.size != len(size):
         raise InvalidInputError(f"y_cal must have shape (m,) or (m, 1) with m >= 1, got {size.shape}")
-    require_finite(size, "y_cal")
+    require_sized(size, "y_cal")
     if not size.any():
         raise InvalidInputError("y_cal must not be all zeros: the score is divided by its mean absolute value")
-    return interval_score(dist, y, coverage) / size.mean()
+    with overflow_is_infinite():
+        return interval_score(dist, y, coverage) / size.mean()
 
 
 def kl_divergence(true: Distribution, dist: Distribution, *, reverse: bool = False) -> FloatArray:

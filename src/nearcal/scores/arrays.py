@@ -12,12 +12,14 @@ from nearcal._normal_scores import log_normal_density
 from nearcal.distributions.interpolation import Interpolated, add_up
 
 _INV_SQRT_PI = 1 / np.sqrt(np.pi)
+_LARGEST = np.finfo(np.float64).max / 4  # draws between whose negative and which all differences are numbers
 
 
 def score_interval(lower: FloatArray, upper: FloatArray, y: FloatArray, coverage: float) -> FloatArray:
     """Return the interval score of given intervals."""
     miss = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
-    return upper - lower + 2 / (1 - coverage) * miss
+    width = np.subtract(upper, lower, out=np.zeros(len(y)), where=upper > lower)  # both may be infinite
+    return width + 2 / (1 - coverage) * miss
 
 
 def sorted_sample_crps(values: FloatArray, weights: FloatArray, y: FloatArray) -> FloatArray:
@@ -31,7 +33,16 @@ def sorted_sample_crps(values: FloatArray, weights: FloatArray, y: FloatArray) -
         Their weights, of sum 1.
     y : ndarray of shape (n,)
         Responses.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Infinite where a draw that has a weight is.
     """
+    if (values[:, 0] < -_LARGEST).any() or (values[:, -1] > _LARGEST).any():
+        bounded = np.clip(values, -_LARGEST, _LARGEST)
+        is_infinite = ((values != bounded) & (weights > 0)).any(axis=1)
+        return np.where(is_infinite, np.inf, sorted_sample_crps(bounded, weights, y))
     below = np.cumsum(weights[:, :-1], axis=1) ** 2
     above = np.cumsum(weights[:, :0:-1], axis=1)[:, ::-1] ** 2
     column = y[:, np.newaxis]

@@ -1,6 +1,6 @@
 """Where calibration points are: the scaling of a space, and the search for neighbours in it."""
 
-from nearcal.space.calibration_space import CalibrationSpace, SpeakersIndex, View
+from nearcal.space.calibration_space import MOST_AXES, CalibrationSpace, SpeakersIndex, View
 from nearcal.space.folds import Folds, as_folds, in_order, share_of
 from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
 from nearcal.space.ranges import Ranges, falling, upper_limit
@@ -23,6 +23,7 @@ from nearcal.space.weighted import nearest_of_weight
 
 __all__ = [
     "METRICS",
+    "MOST_AXES",
     "MOST_PAIRS",
     "SCALINGS",
     "SEARCHES",

@@ -1,8 +1,7 @@
 """Exact Euclidean search: three structures over the same points, with the same answers.
 
 Squared distances are sums of squared float64 differences in the order of the columns. The k nearest are all points
-strictly nearer than the k-th distance, then those at exactly that distance with the smallest index. They come in the
-order of their index, on a line in the order along it.
+strictly nearer than the k-th distance, then those at exactly that distance with the smallest index.
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,6 @@ from nearcal._saved import count, number, require, savable, saved_array, saved_n
 from nearcal.kernels.boxes import GROUP, LEAF, Tree, count_home, make_candidates, make_near, query_boxes
 from nearcal.kernels.brute import MOST_ROWS, make_batch, query_blocks
 from nearcal.kernels.filter import BLOCK, Blocks, round_off, shrink_rows
-from nearcal.kernels.growing import put_in_order, within_bounds
 from nearcal.kernels.line import fill_line, query_line, reach_line
 from nearcal.kernels.radius import within_blocks, within_boxes
 from nearcal.kernels.select import Nearest
@@ -173,15 +171,13 @@ class LeafBoxes:
 
     def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
         """Return all points at distance <= radius of each of the first queries, with at most ``most`` together."""
-        near = make_near(len(self.tree.leaves))
-        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radius, most, near)
-        return _by_index(Neighbors(indptr, indices, distances, np.full(len(indptr) - 1, radius)), self.shape[0])
+        return self.within_each(points, np.full(len(points), radius), most)
 
-    def within_bounds(self, points: FloatArray, bounds: FloatArray) -> Neighbors:
+    def within_each(self, points: FloatArray, radii: FloatArray, most: int = MOST_PAIRS) -> Neighbors:
         """Return all points within a distance of each query that is its own."""
         near = make_near(len(self.tree.leaves))
-        indptr, indices, distances = within_bounds(self.tree, _freeze(points), bounds, near)
-        return _by_index(Neighbors(indptr, indices, distances, bounds), self.shape[0])
+        indptr, indices, distances = within_boxes(self.tree, _freeze(points), radii, most, near)
+        return Neighbors(indptr, indices, distances, radii[: len(indptr) - 1])
 
 
 @savable
@@ -313,7 +309,7 @@ class BlockedBrute:
                 rows = len(some) // 2
         indptr = np.concatenate(indptrs)
         radii = np.full(len(indptr) - 1, radius)
-        return _by_index(Neighbors(indptr, np.concatenate(indices), np.concatenate(distances), radii), self.shape[0])
+        return Neighbors(indptr, np.concatenate(indices), np.concatenate(distances), radii)
 
 
 def _sort_queries(points: FloatArray, tree: Any) -> tuple[FloatArray, IntArray]:
@@ -354,12 +350,6 @@ def _empty_nearest(n_rows: int, k: int) -> Nearest:
 
 def _as_lists(found: Nearest) -> Neighbors:
     return Neighbors(equal_rows(*found.indices.shape), found.indices.ravel(), found.distances.ravel(), found.radius)
-
-
-def _by_index(near: Neighbors, n: int) -> Neighbors:
-    """Put the neighbours of each query, found among n points, in the order of their index."""
-    put_in_order(near.indptr, near.indices, near.distances, n)
-    return near
 
 
 def _count_sample(n: int, most: int) -> int:

@@ -54,9 +54,7 @@ class KDTreeIndex:
     def nearest(self, points: FloatArray, k: int, eps: float) -> Neighbors:
         """Return the k nearest points of each query; exact ones are, among equals, those of the smallest index."""
         distances, indices = self._query(self._place(points), k, k if eps > 0 else k + 1, eps)
-        order = np.argsort(indices, axis=1)  # by index, as other structures
-        indices = np.take_along_axis(indices, order, axis=1)
-        distances = self._from_tree(np.take_along_axis(distances, order, axis=1))
+        distances = self._from_tree(distances)
         indptr = equal_rows(len(points), k)
         return Neighbors(indptr, indices.ravel().astype(np.int32), distances.ravel(), distances.max(axis=1))
 
@@ -88,7 +86,7 @@ class KDTreeIndex:
         rows = min(max(1, int(np.searchsorted(found, most, side="right"))), len(points))
         queries = cKDTree(placed[:rows])
         pairs = queries.sparse_distance_matrix(self._tree, reach, p=self._power, output_type="ndarray")
-        order = np.argsort(pairs["i"] * self.shape[0] + pairs["j"], kind="stable")
+        order = np.argsort(pairs["i"], kind="stable")
         counts = np.bincount(pairs["i"], minlength=rows)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         indices, distances = pairs["j"][order].astype(np.int32), self._from_tree(pairs["v"][order])

@@ -8,9 +8,11 @@ rewards columns of pure noise as well. Here every tree is grown on half of its r
 product of what a split shifts in the two halves: that is zero on average where a column tells nothing.
 """
 
+from itertools import combinations
+
 import numpy as np
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
 
 _TREES = 200
 _MOST_ROWS = 1000  # of a tree; many small trees tell as much as few large ones
@@ -24,16 +26,51 @@ def learn_relevance(space: FloatArray, z: FloatArray, weights: FloatArray | None
     Where no column tells anything, all have relevance 1. Rows that have weights are drawn by them, with replacement,
     in either half of a tree, so that no row is in both.
     """
+    return _relative(_told(np.ascontiguousarray(space.T), z, weights, np.arange(len(z)), _TREES, 0))
+
+
+def learn_relevance_without(
+    space: FloatArray, z: FloatArray, fold: IntArray, folds: int, weights: FloatArray | None = None
+) -> list[FloatArray]:
+    """Return the relevance of each column as learnt without each of some folds of the rows, given the fold of each.
+
+    A tree takes a thousand rows at most. Where so many are in fewer folds, a tree leaves out several and serves each of
+    these: 250 trees do for five folds of a thousand rows, where each by itself would take 200.
+    """
+    n = len(z)
+    columns = np.ascontiguousarray(space.T)
+    taken = min(max(-(-folds * _MOST_ROWS // n), 1), folds - 1)  # folds that a tree takes its rows from
+    of_folds = list(combinations(range(folds), taken))
+    each = -(-_TREES * folds // (len(of_folds) * (folds - taken)))
+    told = np.zeros((folds, space.shape[1]))
+    for seed, own in enumerate(of_folds):
+        rows = np.flatnonzero(np.isin(fold, own))
+        # folds that share no tree are learnt from as if each were alone
+        total = _told(columns, z, weights, rows, each, seed if taken < folds - 1 else 0)
+        told[[number for number in range(folds) if number not in own]] += total
+    return [_relative(total) for total in told]
+
+
+def _relative(told: FloatArray) -> FloatArray:
+    largest = told.max()
+    return np.maximum(told, 0.0) / largest if largest > 0 else np.ones(len(told))
+
+
+def _told(
+    columns: FloatArray, z: FloatArray, weights: FloatArray | None, among: IntArray, count: int, seed: int
+) -> FloatArray:
+    """Return what so many trees, grown and judged on some of the rows alone, explain by each column."""
     from nearcal.kernels import trees
 
-    n, d = space.shape
-    targets = _targets(z, weights)
-    columns = np.ascontiguousarray(space.T)
-    rng = np.random.default_rng(0)
+    n, d = len(among), len(columns)
+    weights = None if weights is None else weights[among]
+    targets = np.zeros((len(z), 2))
+    targets[among] = _targets(z[among], weights)
+    rng = np.random.default_rng(seed)
     grown = min(n, _MOST_ROWS) // 2
     nodes = max(grown // _LEAST_IN_LEAF, 1)
-    total = np.zeros(d)
-    for _ in range(_TREES):
+    told = np.zeros(d)
+    for _ in range(count):
         rows = rng.permutation(n)
         if weights is None:
             rows = rows[: 2 * grown]
@@ -41,9 +78,9 @@ def learn_relevance(space: FloatArray, z: FloatArray, weights: FloatArray | None
             halves = (rows[: n // 2], rows[n // 2 :])
             rows = np.concatenate([rng.choice(half, grown, p=weights[half] / weights[half].sum()) for half in halves])
         draws = rng.random((nodes, min(d, _MOST_TRIES), 2))
-        trees.tree_relevance(columns, targets, rows[:grown], rows[grown:], draws, _LEAST_IN_LEAF, total)
-    largest = total.max()
-    return np.maximum(total, 0.0) / largest if largest > 0 else np.ones(d)
+        rows = among[rows]
+        trees.tree_relevance(columns, targets, rows[:grown], rows[grown:], draws, _LEAST_IN_LEAF, told)
+    return told
 
 
 def _targets(z: FloatArray, weights: FloatArray | None) -> FloatArray:

@@ -10,6 +10,7 @@ from scipy.fft import dct
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._sample_weights import PointWeights
+from nearcal.space._relevance import learn_relevance_without
 from nearcal.space.folds import Folds, share_of
 from nearcal.space.scaling import Scaling, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
@@ -24,6 +25,7 @@ from nearcal.space.search import (
 )
 
 _FOLDS = 5
+MOST_AXES = 20  # that anything is regressed on
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,15 @@ class View:
 
     @cached_property
     def leading_axes(self) -> FloatArray:
-        """Axes of the points as columns, widest first; in a whitened space, where none is wider, even mixtures of all.
+        """The twenty widest axes of the points as columns; in a whitened space, where none is wider, even mixtures.
 
         Wide spaces make this costly, and every number of neighbours asks for it: it is computed once.
         """
-        axes, deviation = principal_axes(self.learnt_from - self.learnt_from.mean(axis=0))
-        is_white = deviation.min() > (1 - 1e-6) * deviation.max()
-        return dct(np.eye(len(axes)), axis=0, norm="ortho") if is_white else axes
+        moved = self.learnt_from - self.learnt_from.mean(axis=0)
+        axes, deviation = principal_axes(moved, components=MOST_AXES)
+        # as wide as the widest on average: all are
+        is_white = np.square(moved).mean() > (1 - 1e-6) ** 2 * deviation.max() ** 2
+        return dct(np.eye(moved.shape[1], axes.shape[1]), axis=0, norm="ortho") if is_white else axes
 
 
 class SpeakersIndex:
@@ -151,11 +155,14 @@ class CalibrationSpace:
         if self.scaling.name != "relevance" or n < 2 * _FOLDS:
             return [self.whole]
         fold = np.random.default_rng(0).permutation(n) % _FOLDS
-        return [self._view_without(fold == number) for number in range(_FOLDS)]
+        weights = None if self.weights is None else self.weights.relative
+        relevance = learn_relevance_without(self.space, self.z, fold, _FOLDS, weights)
+        return [self._view_without(fold == number, own) for number, own in enumerate(relevance)]
 
-    def _view_without(self, left_out: NDArray[np.bool_]) -> View:
-        others = ~left_out
-        points = self._learn_from(others)(self.space)
+    def _view_without(self, left_out: NDArray[np.bool_], relevance: FloatArray) -> View:
+        points = self._learn_from(~left_out, relevance=relevance)(self.space)
+        # columns that tell nothing are zero: a search that nobody will save need not go through them
+        points = np.ascontiguousarray(points[:, points.any(axis=0)]) if points.any() else points
         rows = np.flatnonzero(left_out)
         return View(points, self._build(points), rows, points[rows])
 
@@ -165,10 +172,12 @@ class CalibrationSpace:
         points = self._learn_from(speakers, scaling)(self.space)
         return View(points, self._build(points, speakers), rows, points[rows], speakers)
 
-    def _learn_from(self, rows: slice | NDArray[Any], scaling: Scaling | None = None) -> SpaceMap:
+    def _learn_from(
+        self, rows: slice | NDArray[Any], scaling: Scaling | None = None, relevance: FloatArray | None = None
+    ) -> SpaceMap:
         weights = None if self.weights is None else self.weights.relative[rows]
         return (scaling or self.scaling).learn(
-            self.space[rows], self.z[rows], None if weights is None else weights / weights.mean()
+            self.space[rows], self.z[rows], None if weights is None else weights / weights.mean(), relevance
         )
 
     def _build(self, points: FloatArray, speakers: IntArray | None = None) -> NeighborIndex:

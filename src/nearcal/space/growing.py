@@ -205,7 +205,7 @@ class GrowingIndex:
                 forgotten = int((self._numbers[start:stop] < 0).sum())
                 found = index.nearest(queries, min(k + forgotten, stop - start), 0.0)
             else:
-                found = index.within_bounds(queries, bounds)  # type: ignore[attr-defined]
+                found = index.within_each(queries, bounds)  # type: ignore[attr-defined]
             parts.append(replace(found, indices=found.indices + np.int32(start)))
         return _side_by_side(parts, len(queries))
 

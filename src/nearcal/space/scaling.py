@@ -18,6 +18,8 @@ SCALINGS: tuple[ScalingName, ...] = get_args(ScalingName)
 _LARGEST = 1e150  # squared distances must not overflow
 _SMALLEST = 1e-150  # nor vanish
 _LEAST_DEVIATION = 1e-300  # has an inverse
+_NARROW = 256  # columns, or rows: up to so many a full decomposition costs next to nothing
+_FEW_OF = 4  # times as many directions as are wanted, from which a partial decomposition is the cheaper one
 _ROUNDINGS = 10  # a unit of a network is a sum, with more than one rounding in it
 
 
@@ -53,10 +55,16 @@ class Scaling:
             check_count(scaling.components, "components")
         return scaling
 
-    def learn(self, space: FloatArray, z: FloatArray | None = None, weights: FloatArray | None = None) -> "SpaceMap":
+    def learn(
+        self,
+        space: FloatArray,
+        z: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        relevance: FloatArray | None = None,
+    ) -> "SpaceMap":
         """Learn the map from calibration positions of shape (n, d) and, for relevance, their normal scores.
 
-        Points count by their weights, of mean 1, if there are any.
+        Points count by their weights, of mean 1, if there are any. A ``relevance`` of each column is taken as it is.
         """
         _require_moderate(space, "space_cal")
         _require_differences(space)
@@ -65,17 +73,21 @@ class Scaling:
         if self.name == "standard":
             matrix = _inverse_deviation(space, weights)
         elif self.name == "whiten":
-            matrix = _whitening(space, center, weights)[:, : self.components]
+            matrix = _whitening(space, center, weights, self.components)
         elif self.name == "relevance":
-            if z is None:
+            if z is None and relevance is None:
                 raise InvalidParameterError(
                     'scaling="relevance" is learnt from the scores of a calibration set, which recalibration has and '
                     'this function has not; use scaling="standard"'
                 )
-            matrix = _relevant(space, center, z, weights)
+            units = _inverse_deviation(space, weights)
+            if relevance is None:
+                assert z is not None
+                relevance = learn_relevance((space - center) * units, z, weights)
+            matrix = units * np.sqrt(relevance)
         if self.components is not None and self.name != "whiten":
             units = np.ones(space.shape[1]) if matrix is None else matrix
-            matrix = units[:, np.newaxis] * principal_axes((space - center) * units, weights)[0][:, : self.components]
+            matrix = _reduced(space, center, units, weights, self.components)
         return SpaceMap(center, matrix, "space_new")
 
 
@@ -114,9 +126,15 @@ class SpaceMap:
         return np.ascontiguousarray(scaled)
 
 
-def _relevant(space: FloatArray, center: FloatArray, z: FloatArray, weights: FloatArray | None) -> FloatArray:
-    units = _inverse_deviation(space, weights)
-    return units * np.sqrt(learn_relevance((space - center) * units, z, weights))
+def _reduced(
+    space: FloatArray, center: FloatArray, units: FloatArray, weights: FloatArray | None, components: int
+) -> FloatArray:
+    """Return the matrix to the widest directions of a space whose columns have these units, of which some may be 0."""
+    counts = units != 0
+    moved = (space[:, counts] - center[counts]) * units[counts]
+    matrix = np.zeros((len(units), min(components, *moved.shape)))
+    matrix[counts] = units[counts, np.newaxis] * principal_axes(moved, weights, components)[0]
+    return matrix
 
 
 def _inverse_deviation(space: FloatArray, weights: FloatArray | None) -> FloatArray:
@@ -139,12 +157,12 @@ def is_constant(space: FloatArray, weights: FloatArray | None = None) -> NDArray
     return _deviation(space, weights) <= np.maximum(1e-14 * np.abs(space).max(axis=0), _LEAST_DEVIATION)
 
 
-def _whitening(space: FloatArray, center: FloatArray, weights: FloatArray | None) -> FloatArray:
+def _whitening(space: FloatArray, center: FloatArray, weights: FloatArray | None, components: int | None) -> FloatArray:
     moved = np.where(is_constant(space, weights), 0.0, space - center)
     units = _inverse_deviation(
         moved, weights
     )  # first to common units, so that small columns are not taken for rounding
-    axes, deviation = principal_axes(moved * units, weights)
+    axes, deviation = principal_axes(moved * units, weights, components)
     noise = np.sqrt(np.square(_rounding(space) * units) @ np.square(axes))
     kept = deviation > noise + deviation.max(initial=0.0) * max(moved.shape) * np.finfo(np.float64).eps
     if not kept.any():
@@ -162,15 +180,40 @@ def _rounding(space: FloatArray) -> FloatArray:
     return _ROUNDINGS * unit * np.abs(space).max(axis=0)
 
 
-def principal_axes(moved: FloatArray, weights: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Return the principal axes of centred positions as columns, widest first, and the deviation along each."""
+def principal_axes(
+    moved: FloatArray, weights: FloatArray | None = None, components: int | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the principal axes of centred positions as columns, widest first, and the deviation along each.
+
+    All, or the widest alone. A few of many take time linear in the number of columns, by Lanczos iterations to the
+    precision of a full decomposition.
+    """
     if weights is not None:  # of mean 1
         moved = np.sqrt(weights)[:, np.newaxis] * moved
-    # of the triangular factor: the same axes, without the n left singular vectors, which nobody asks for
-    _, singular, rows = np.linalg.svd(np.linalg.qr(moved, mode="r"), full_matrices=False)
+    is_few = components is not None and _FEW_OF * components <= min(moved.shape) and min(moved.shape) > _NARROW
+    singular, rows = _leading(moved, components) if components is not None and is_few else _all_axes(moved)
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, np.newaxis], axis=1)
     # an axis has no sign of its own: its largest entry shall be positive
-    return (rows * np.where(largest < 0, -1.0, 1.0)).T, singular / np.sqrt(len(moved))
+    axes, deviation = (rows * np.where(largest < 0, -1.0, 1.0)).T, singular / np.sqrt(len(moved))
+    return axes[:, :components], deviation[:components]
+
+
+def _all_axes(moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+    # of the triangular factor: the same axes, without the n left singular vectors, which nobody asks for
+    _, singular, rows = np.linalg.svd(np.linalg.qr(moved, mode="r"), full_matrices=False)
+    return singular, rows
+
+
+def _leading(moved: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    from scipy.sparse.linalg import ArpackError, svds
+
+    start = np.random.default_rng(0).normal(size=min(moved.shape))
+    try:
+        _, singular, rows = svds(moved, count, v0=start)
+    except ArpackError:  # iterations may fail to part directions that are equally wide
+        return _all_axes(moved)
+    order = np.argsort(-singular, kind="stable")
+    return np.asarray(singular[order], dtype=np.float64), np.asarray(rows[order], dtype=np.float64)
 
 
 def _require_differences(space: FloatArray) -> None:

@@ -26,9 +26,9 @@ MOST_PAIRS = 2**62  # no bound on the neighbours of a search
 class Neighbors:
     """Neighbours of a chunk of queries in CSR form: those of query j are entries indptr[j] to indptr[j + 1].
 
-    They come in the order of their index, on a line in the order along it, from faiss in any order that depends on the
-    query alone. ``radius`` is the distance to the farthest of the k nearest, or the radius asked for. Where points have
-    weights, ``shares`` are those of the neighbours, as far as they count.
+    They come in the order in which a structure came upon them. ``radius`` is the distance to the farthest of the k
+    nearest, or the radius asked for. Where points have weights, ``shares`` are those of the neighbours, as far as they
+    count.
     """
 
     indptr: NDArray[np.int64]

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._sample_weights import effective_size
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.distributions.interpolation import power_of_two
 from nearcal.recalibration import Fade
 from nearcal.tuning.candidates import Candidate
@@ -21,29 +23,54 @@ _NEGLIGIBLE = 2e-3  # of the best score: not worth a less simple choice, however
 
 @dataclass(frozen=True)
 class Comparison:
-    """Mean scores of candidates with standard errors, and differences from the best, row by row."""
+    """Mean scores of candidates with standard errors, and differences from the best, row by row.
+
+    Candidates that were not scored on all rows, but left before, have a mean that can be compared: that of the best,
+    plus the difference at their own ``rows``, so many.
+    """
 
     mean: FloatArray
     std_error: FloatArray
     difference: FloatArray
     difference_std_error: FloatArray
+    rows: IntArray
 
     @property
     def best(self) -> int:
-        """The place of the smallest mean, the first of equals."""
-        return _first_best(self.mean)
+        """The place of the smallest mean, the first of equals, of candidates that were scored on all rows."""
+        return _first_best(self.mean, self.is_complete)
+
+    @property
+    def is_complete(self) -> NDArray[np.bool_]:
+        """Which candidates were scored on all rows."""
+        return self.rows == self.rows.max()
 
     @classmethod
     def of(cls, scores: FloatArray, units: IntArray | None = None, weights: FloatArray | None = None) -> "Comparison":
         """Compare scores of shape (candidates, n) of rows that may depend on each other, and count more or less.
 
-        Rows of one unit, of shape (n,), depend on each other; weights are of shape (n,) too.
+        NaN is where a candidate was not scored. Rows of one unit, of shape (n,), depend on each other; weights are of
+        shape (n,) too.
         """
-        mean, error = np.array([mean_and_error(own, units, weights) for own in scores]).T
-        best = _first_best(mean)
-        differences = [mean_and_error(own - scores[best], units, weights) for own in scores]
-        difference, difference_error = np.array(differences).T
-        return cls(mean, error, difference, difference_error)
+        known = ~np.isnan(scores)
+        rows = known.sum(axis=1)
+
+        def over_own_rows(values: FloatArray) -> FloatArray:
+            return np.array(
+                [
+                    mean_and_error(
+                        own[has], *(None if of_rows is None else of_rows[has] for of_rows in (units, weights))
+                    )
+                    for own, has in zip(values, known, strict=True)
+                ]
+            ).T
+
+        mean, error = over_own_rows(scores)
+        best = _first_best(mean, rows == rows.max())
+        with overflow_is_infinite():
+            difference, difference_error = over_own_rows(scores - scores[best])
+        mean = np.where(rows == rows.max(), mean, mean[best] + difference)
+        return cls(mean, error, difference, difference_error, rows)
 
 
 def standing(mean: float) -> float:
@@ -51,8 +78,9 @@ def standing(mean: float) -> float:
     return float(f"{mean:.9e}")
 
 
-def _first_best(means: FloatArray) -> int:
-    return int(np.argmin([standing(mean) for mean in means]))
+def _first_best(means: FloatArray, among: NDArray[np.bool_]) -> int:
+    places = np.flatnonzero(among)
+    return int(places[np.argmin([standing(mean) for mean in means[places]])])
 
 
 def mean_and_error(
@@ -93,7 +121,7 @@ def choose(
     """
     errors = 2 if rule == "two-standard-errors" else 1
     enough = np.fmax(errors * comparison.difference_std_error, _NEGLIGIBLE * comparison.mean[comparison.best])
-    within = np.flatnonzero(comparison.difference <= enough)
+    within = np.flatnonzero((comparison.difference <= enough) & comparison.is_complete)
     if rule == "best":
         return comparison.best, len(within)
     untouched = min(comparison.mean[place] for place, one in enumerate(candidates) if one.kind == "none")

@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_choice, check_count
+from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_choice, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._sample_weights import common_weight, keep_rows
 from nearcal.distributions import Distribution, require_distribution
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration import (
     CONTINUOUS_RULES,
     QUANTILE_RULES,
@@ -26,17 +27,20 @@ from nearcal.recalibration import (
 )
 from nearcal.recalibration.base import weighted_rows
 from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.progress import Report
 from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant, kept_relations
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain
 from nearcal.tuning.evidence import Tuning, explain, tabulate
+from nearcal.tuning.racing import EFFORT_NAMES, EFFORTS, Clock, EffortName
 from nearcal.tuning.row_order import folds_of, ks_p_value
 from nearcal.tuning.scoring import Places, Scorer
 from nearcal.tuning.weighted_scoring import WeightedScorer
 
 Auto = Literal["auto"]
 
+_WIDE, _LEADING = 256, 50  # columns beyond which a space is reduced, and to how many components
 _UNIFORM_ENOUGH = 0.05  # p-value of PIT values below which a model is not taken for calibrated overall
 
 
@@ -47,7 +51,7 @@ class Menu:
     k: list[int]
     smoothing: list[Smoothing]
     scaling: list[ScalingName]
-    components: list[int | None]
+    components: list[int | Auto | None]
     linear: list[bool]
     shrinkage: list[bool]
     polish: bool
@@ -61,7 +65,7 @@ class Menu:
             "k": (10, 20, 50, 100, 200, 500, 1000),
             "smoothing": ("biweight", "epanechnikov"),
             "scaling": ("standard", "whiten", "relevance"),
-            "components": None,
+            "components": "auto",
             "linear": (False, True),
             "shrinkage": (False, True),
         }
@@ -76,7 +80,7 @@ class Menu:
             for value in lists[name]:
                 check_choice(value, choices, name)
         for number in lists["components"]:
-            if number is not None:
+            if number is not None and number != "auto":
                 check_count(number, "components")
         sizes = sorted({check_count(size, "k") for size in lists["k"]}, reverse=True)
         if not _is_auto(options["k"]) and sizes[-1] >= n:
@@ -100,7 +104,7 @@ class Menu:
         if not self.k:
             return []
         found = [
-            (space, Scaling(scaling, None if number is None or number >= table.shape[1] else number))
+            (space, Scaling(scaling, _components(number, table.shape[1])))
             for space, table in positions.items()
             for scaling in self.scaling
             for number in self.components
@@ -114,6 +118,13 @@ class Menu:
             return True
         is_standard = table.shape[1] == 1 and "standard" in self.scaling
         return not is_standard and not is_constant(table).all()
+
+
+def _components(number: int | Auto | None, width: int) -> int | None:
+    """Return how many principal components of a space of some width are kept, None for all."""
+    if number == "auto":
+        return _LEADING if width > _WIDE else None
+    return None if number is None or number >= width else number
 
 
 def tune(
@@ -135,13 +146,15 @@ def tune(
     time: Any = None,
     gap: Any = None,
     sample_weight: Any = None,
+    effort: EffortName = "default",
+    seconds: float | None = None,
     workers: Workers | None = None,
 ) -> Tuning:
     """Choose how to recalibrate by the leave-one-out CRPS of the calibration set.
 
     Every calibration row is recalibrated by the others, under every candidate, and scored by its own response.
     Candidates are all combinations of the options below, and always also no recalibration and global recalibration, so
-    that a good model is left alone.
+    that a good model is left alone. One whose score is too large for a number is never the choice.
 
     Parameters
     ----------
@@ -159,7 +172,9 @@ def tune(
     scaling : "auto", str or sequence of str
         As in :class:`LocalRecalibrator`; "auto" is standard, whiten and relevance.
     components : "auto", int, None or a sequence of them
-        Numbers of principal components to keep, None (and "auto") for all, as are numbers not below a space's width.
+        Numbers of principal components to keep, None for all, as are numbers not below a space's width. "auto" keeps
+        all of a space of up to 256 columns, and the 50 widest of a wider one: distances in a thousand directions tell
+        points apart badly, and cost the more.
     linear : "auto", bool or sequence of bool
         Whether there is a :class:`LocalLinear` correction; "auto" tries both, in the three best spaces.
     shrinkage : "auto", bool or sequence of bool
@@ -194,6 +209,13 @@ def tune(
     sample_weight : array_like of shape (n,), optional
         How much each point counts, by age, importance or covariate shift, as in :meth:`LocalRecalibrator.fit`: as a
         neighbour, and in the mean of all scores. ``k`` is then a weight, in units of the average point.
+    effort : {"default", "quick", "thorough"}
+        How soon candidates that do badly leave, how many rows decide, and in how many spaces corrections are tried: see
+        below. "quick" is for a first look, "thorough" scores every candidate on every row.
+    seconds : float, optional
+        Begin nothing more after so many seconds. Spaces are then tried one after another, in the order of what they
+        cost, and ``reason`` says which were not. What is chosen depends on how fast the machine is; without
+        ``seconds`` it does not.
     workers : Workers, optional
         Threads, memory and progress. Beside the memory given, one number a candidate and row is held.
 
@@ -216,9 +238,13 @@ def tune(
       scores at evenly spaced ranks stand for all;
     - of the corrected scores of more than 50 neighbours, 50 quantiles stand for all where quantiles have no formula.
 
-    Of more than 4,000 rows, 1,500 drawn at random are scored first, and spaces whose best candidate is there worse than
-    the best of all by more than three standard errors of the difference are left out of the rest and of the table; the
-    three best stay in any case.
+    Candidates race. Rows are drawn once, by the rank of their score, so that the draw does not depend on their order.
+    All candidates are scored on 250 rows, those left on 1,000, those left then on 3,000, or on all there are, and these
+    decide. Whoever is worse than the best by more than three standard errors of the difference, row by row, leaves.
+    Candidates with corrections enter when those without are done, and
+    must keep up with the best of them. With ``effort="quick"`` heats are of 100 and 300 rows, 1,000 decide, and
+    corrections are tried in the best space instead of the three best; with "thorough" nobody leaves, and all rows
+    decide. The table tells on how many ``rows`` each candidate was scored.
 
     Groups are whole in ten folds of about equally many rows, and each row is recalibrated by those of the other folds.
     In order of time, rows are cut into ten stretches, and each row is recalibrated by those before its stretch, less
@@ -237,8 +263,8 @@ def tune(
     With weights a row is left out with all of its weight, and k keeps its meaning. The mean of scores is weighted, with
     the standard error of a ratio of sums; the Kolmogorov-Smirnov test takes the effective size for the number of rows.
 
-    Candidates with corrections take a sort for each row, so few are scored: of those with a local-linear one, where
-    there are more than 1,000 rows, the three best on 1,000 of them. The table holds what was scored on all rows.
+    Candidates with corrections take a sort for each row, so few are scored: of those with a local-linear one, the three
+    best on 1,000 rows at most are scored on more.
 
     Examples
     --------
@@ -261,7 +287,10 @@ def tune(
         raise InvalidInputError(f"y_cal must have at least 2 responses, to leave one out, got {len(y)}")
     positions = _as_spaces(spaces, len(y), kept, n)
     check_choice(rule, RULES, "rule")
-    workers = Workers.of(workers)
+    check_choice(effort, EFFORT_NAMES, "effort")
+    if seconds is not None:
+        check_number(seconds, "seconds", least=0.0, strict=True)
+    clock, workers = Clock(seconds), Workers.of(workers)
     folds = folds_of(z, *kept_relations(groups, time, kept, n), gap)
     menu = Menu.of(
         len(y), k=k, smoothing=smoothing, scaling=scaling, components=components, linear=linear, shrinkage=shrinkage,
@@ -273,17 +302,19 @@ def tune(
         for space, how in menu.searches(positions)
     }
     kind = Scorer if weights is None else WeightedScorer
-    scorer = kind(dist, y, calibration, places, workers.silent(), folds=folds)
+    scorer = kind(dist, y, calibration, places, workers.silent(), folds=folds, effort=EFFORTS[effort], clock=clock)
     total = scorer.work(menu.k, True in menu.linear, True in menu.shrinkage)
     with workers.reporting("choosing how to recalibrate", total) as report:
         scorer.report = report
-        with ThreadPoolExecutor(workers.count()) as pool:
-            list(pool.map(lambda space: space.views, places.values()))
-        scored = _score(scorer, menu)
+        if seconds is None:
+            _make_views(places, workers, report)
+        with overflow_is_infinite():
+            scored = _score(scorer, menu)
         units, shares = None if folds is None else folds.units, None if weights is None else weights.relative
         is_calibrated = ks_p_value(z, units, shares) >= _UNIFORM_ENOUGH
-        rows = scorer.rows
+        rows = scorer.race.rows
         candidates, scores = list(scored), np.array(list(scored.values()))[:, rows]
+        _require_finite_candidate(scores, rows if kept is None else kept[rows])
         comparison = Comparison.of(
             scores, None if units is None else units[rows], None if shares is None else shares[rows]
         )
@@ -292,23 +323,49 @@ def tune(
             menu = replace(menu, fade=fade_by_gain(candidates, comparison, place))
         recalibrator = _fit(candidates[place], calibration, places, menu, workers.silent())
         report(total)  # candidates that there were not
+    how = [] if folds is None else [folds.words]
+    how += [f"no time was left to try {', '.join(scorer.not_tried)}"] if scorer.not_tried else []
     return Tuning(
         tabulate(candidates, comparison, place),
         candidates[place],
-        explain(candidates, comparison, place, within, "" if folds is None else folds.words),
+        explain(candidates, comparison, place, within, "; ".join(how)),
         recalibrator,
         menu.fade,
     )
 
 
+def _make_views(places: Places, workers: Workers, report: Report) -> None:
+    """Make all spaces ready, several at a time."""
+
+    def make(place: tuple[str, Scaling]) -> None:
+        report(0, f"learning {place[1].name!r} of space {place[0]!r}")
+        places[place].views  # noqa: B018, it is kept
+
+    with ThreadPoolExecutor(workers.count()) as pool:
+        list(pool.map(make, places))
+
+
 def _score(scorer: Scorer, menu: Menu) -> dict[Candidate, FloatArray]:
     """Return the leave-one-out CRPS of every row under every candidate."""
     everyone, plain = scorer.score_plain(menu.k or [1], menu.smoothing)
-    linear = scorer.score_linear(plain, menu.k) if True in menu.linear else {}
-    local = {**(plain if False in menu.linear else {}), **linear}
-    shrunk = scorer.score_shrunk(local) if True in menu.shrinkage else {}
-    local = {**(local if False in menu.shrinkage else {}), **shrunk}
+    local = plain if False in menu.linear else {}
+    local = {**local, **(scorer.score_linear(plain, menu.k, local) if True in menu.linear else {})}
+    rivals = local if False in menu.shrinkage else {}
+    shrunk = scorer.score_shrunk(local, rivals) if True in menu.shrinkage else {}
+    local = {**rivals, **shrunk}
     return {Candidate("none"): crps(scorer.dist, scorer.y), Candidate("global"): everyone, **local}
+
+
+def _require_finite_candidate(scores: FloatArray, rows: IntArray) -> None:
+    """Refuse to choose where every candidate has an infinite score at some of the rows, whose numbers are given."""
+    infinite = np.isinf(scores)[~np.isnan(scores).any(axis=1)]  # of those that were scored to the end
+    fewest = infinite[np.argmin(infinite.sum(axis=1))]
+    if fewest.any():
+        raise InvalidInputError(
+            "dist_cal and y_cal must have a finite leave-one-out CRPS under some candidate, got too large a number at "
+            f"{int(fewest.sum())} of {len(rows)} rows under the best, the first at index {int(rows[fewest][0])}; drop "
+            "rows whose predictions are too wide, and those whose responses are impossibly far from their predictions"
+        )
 
 
 def _fit(

@@ -45,7 +45,9 @@ class Tuning:
     table : Table
         One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``,
         ``linear``, ``shrinkage``, the mean leave-one-out ``crps`` with its ``std_error``, the ``difference`` from
-        the best candidate with the ``difference_std_error`` of the paired differences, and whether it was ``chosen``.
+        the best candidate with the ``difference_std_error`` of the paired differences, the number of ``rows`` that it
+        was scored on, and whether it was ``chosen``. Candidates that left the race before the end have the best's
+        ``crps`` plus their ``difference``, at the rows that they were scored on.
     chosen : Candidate
         The choice.
     reason : str
@@ -108,6 +110,7 @@ def tabulate(candidates: Sequence[Candidate], comparison: Comparison, place: int
     columns["std_error"] = comparison.std_error
     columns["difference"] = comparison.difference
     columns["difference_std_error"] = comparison.difference_std_error
+    columns["rows"] = comparison.rows
     columns["chosen"] = np.arange(len(candidates)) == place
     return Table(columns)
 

@@ -14,24 +14,20 @@ from nearcal.recalibration import LEAST_NEIGHBORS, Smoothing, Workers
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.leave_one_out import LeaveOneOut, find_others
 from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
-from nearcal.recalibration.progress import Report
+from nearcal.recalibration.progress import Report, quiet
 from nearcal.recalibration.steps import Steps
 from nearcal.scores.arrays import sorted_sample_crps
 from nearcal.space import CalibrationSpace, Folds, Scaling, share_of
 from nearcal.tuning.candidates import Candidate
-from nearcal.tuning.choice import mean_and_error, standing
+from nearcal.tuning.racing import EFFORTS, Clock, Effort, Race, Scores
 
-Scores = dict[Candidate, FloatArray]
 Places = Mapping[tuple[str, Scaling], CalibrationSpace]
 
 _MOST_COSTLY = 50  # quantiles that stand for a corrected sample, where each takes a search
 MOST_GLOBAL = 2000  # scores that stand for all others, where quantiles differ in shape from row to row
-_LINEAR_SPACES = 3  # in which local-linear corrections are tried
-_FINALISTS = 3  # of them, scored on all rows
-_HEAT_ROWS = 1000  # on which they qualify
+_FINALISTS = 3  # candidates with local-linear corrections, after all heats
 _SHRUNK = 2  # best local candidates that are tried with shrinkage
-_RACE_FROM, _RACE_ROWS = 4000, 1500  # rows from which spaces race, and on which
-_BEHIND = 3.0  # standard errors that a space must be worse to leave
+_WORK = {"none": 1, "standard": 1, "whiten": 2, "relevance": 6}  # for every column of a space, about
 
 
 class Scorer:
@@ -52,11 +48,16 @@ class Scorer:
         Takes the number of rows just scored.
     folds : Folds, optional
         Which rows may speak for which, as in the spaces; None lets all others speak for each.
+    effort : Effort
+    clock : Clock
+        When it is up, nothing more is tried.
 
     Attributes
     ----------
-    rows : ndarray
-        The rows that are scored, in increasing order: all, or those that folds look up. The others get NaN.
+    race : Race
+        The rows that decide, of those that can be scored: all, or those that folds look up. The others get NaN.
+    not_tried : list of str
+        What time did not suffice for.
     """
 
     def __init__(
@@ -66,77 +67,106 @@ class Scorer:
         calibration: CalibrationScores,
         places: Places,
         workers: Workers,
-        report: Report = lambda finished: None,
+        report: Report = quiet,
         folds: Folds | None = None,
+        effort: Effort = EFFORTS["thorough"],
+        clock: Clock | None = None,
     ) -> None:
         self.dist, self.y, self.calibration, self.places, self.workers = dist, y, calibration, places, workers
-        self.report, self.folds = report, folds
-        self.rows = np.arange(len(y)) if folds is None else folds.rows
+        self.report, self.folds, self.effort, self.clock = report, folds, effort, clock or Clock()
         self.by_score = np.argsort(calibration.ranks).astype(np.int32)
         self.values_of = _values_of_rows(dist, y, calibration.z)
+        self.not_tried: list[str] = []
+        # drawn by the rank of their score, so that the rows drawn do not depend on the order of rows
+        drawn = self.by_score[np.random.default_rng(0).permutation(len(y))].astype(np.intp)
+        drawn = drawn if folds is None else drawn[np.isin(drawn, folds.rows)]
+        units = None if folds is None else folds.units
+        weights = None if calibration.weights is None else calibration.weights.relative
+        self.race = Race(drawn, len(y), effort, self.clock, units, weights)
 
     def work(self, k: Sequence[int], linear: bool, shrinkage: bool) -> int:
-        """Return how many rows there are to score, those of every candidate with corrections counted again."""
-        n, entrants = len(self.rows), sum(size >= LEAST_NEIGHBORS for size in k) * min(len(self.places), _LINEAR_SPACES)
-        has_heat = n > _HEAT_ROWS and entrants > _FINALISTS
-        finals = _FINALISTS if has_heat else entrants
-        corrected = (entrants * _HEAT_ROWS * has_heat + finals * n) * linear
-        return n + corrected + _SHRUNK * n * (shrinkage and bool(self.places))
+        """Return how many rows there are to score at most, those of every candidate with corrections counted again."""
+        entrants = sum(size >= LEAST_NEIGHBORS for size in k) * min(len(self.places), self.effort.spaces)
+        return (
+            sum(map(len, self.race.heats))
+            + self._rows_of(entrants, _FINALISTS) * linear
+            + self._rows_of(_SHRUNK, _SHRUNK) * (shrinkage and bool(self.places))
+        )
+
+    def _rows_of(self, entrants: int, finalists: int) -> int:
+        """Return how many rows some entrants with corrections are scored on at most."""
+        *first, last = map(len, self.race.heats)
+        return entrants * sum(first) + (min(entrants, finalists) if self.race.has_final else entrants) * last
 
     # ---- neighbourhoods as they are ---------------------------------------------------------------------------------
 
     def score_plain(self, k: Sequence[int], smoothings: Sequence[Smoothing]) -> tuple[FloatArray, Scores]:
         """Return the scores of global recalibration, (n,), and of local without corrections; ``k`` must decrease.
 
-        Neighbours are searched once a space, at the largest k; smaller neighbourhoods are parts of that one. Where rows
-        are many, spaces race: those that do clearly worse than the best on some rows are not scored on the others, and
-        do not come back. Global scores are exact for location-scale families, and for all where n is at most 2,001;
+        Where time is short, spaces enter one at a time, the cheapest first, as long as there is time. Neighbours are
+        searched once a space and heat, at the largest k still in the race; smaller neighbourhoods are parts of that
+        one. Global scores are exact for location-scale families, and for all where n is at most 2,001;
         beyond, 2,000 scores at evenly spaced ranks stand for all.
         """
-        n = len(self.y)
-        everyone = self._standard_global() if self._has_standard else np.full(n, np.nan)
-        local = {place: np.full((len(k), len(smoothings), n), np.nan) for place in self.places}
-        rows = self._row_order()
-        if len(rows) > _RACE_FROM and len(local) > _LINEAR_SPACES:
-            is_first = np.zeros(n, dtype=np.bool_)
-            is_first[self._some(_RACE_ROWS)] = True
-            first, rows = rows[is_first[rows]], rows[~is_first[rows]]
-            self._fill(first, k, smoothings, everyone, local)
-            weights = None if self.calibration.weights is None else self.calibration.weights.relative[first]
-            leaders = _leaders({place: all_[..., first] for place, all_ in local.items()}, weights)
-            local = {place: local[place] for place in leaders}
-        self._fill(rows, k, smoothings, everyone, local)
-        scores = {
-            Candidate("local", space, scaling.name, scaling.components, size, smoothing): of_space[i, j]
-            for (space, scaling), of_space in local.items()
-            for i, size in enumerate(k)
-            for j, smoothing in enumerate(smoothings)
+        everyone = self._standard_global() if self._has_standard else np.full(len(self.y), np.nan)
+        entrants = {
+            (space, scaling): [
+                Candidate("local", space, scaling.name, scaling.components, size, smoothing)
+                for size in k
+                for smoothing in smoothings
+            ]
+            for space, scaling in self.places
         }
-        return everyone, scores
+
+        def score(staying: Sequence[Candidate], rows: IntArray, scores: Scores) -> None:
+            is_staying = set(staying)
+            left = {place: [one for one in own if one in is_staying] for place, own in entrants.items()}
+            left = {place: own for place, own in left.items() if own}
+            is_begun = not all(np.isnan(scores[one]).all() for one in staying)
+            if self.clock.seconds is None or is_begun or not left:
+                self._fill(rows, left, everyone, scores, self.report)
+                return
+            for number, place in enumerate(sorted(left, key=self._cost)):
+                if number > 0 and self.clock.is_up:
+                    self.not_tried.append(f"{place[0]!r} with scaling {place[1].name!r}")
+                    for one in left[place]:
+                        del scores[one]
+                else:
+                    self._fill(rows, {place: left[place]}, everyone, scores, quiet if number else self.report)
+
+        return everyone, self.race.run([one for own in entrants.values() for one in own], score)
+
+    def _cost(self, place: tuple[str, Scaling]) -> int:
+        return self.places[place].space.shape[1] * _WORK[place[1].name]
 
     def _fill(
         self,
-        order: IntArray,
-        k: Sequence[int],
-        smoothings: Sequence[Smoothing],
+        chosen: IntArray,
+        entrants: Mapping[tuple[str, Scaling], Sequence[Candidate]],
         everyone: FloatArray,
-        local: Mapping[tuple[str, Scaling], FloatArray],
+        scores: Scores,
+        report: Report,
     ) -> None:
-        """Write the scores of some rows: global ones, and for each space those of every k and smoothing."""
-        kinds = np.array([smoothing_code(smoothing) for smoothing in smoothings], dtype=np.int64)
+        """Write the scores of some rows: global ones, and those of some candidates in each space."""
+        order = self._in_order_of_views(chosen, [self.places[place] for place in entrants])
 
         def task(chunk: slice) -> None:
             for rows, speakers in self._by_fold(order[chunk]):
                 values = self.values_of(rows)
                 if not self._has_standard:
                     everyone[rows] = self._global(values, rows, speakers)
-                for place, of_space in local.items():
-                    crps = self._score_space(self.places[place], rows, values, k, kinds, speakers)
-                    of_space[:, :, rows] = np.moveaxis(crps, 0, -1)
+                for place, own in entrants.items():
+                    self.report(0, f"space {place[0]!r}, {place[1].name}")
+                    k, smoothings = ({getattr(one, name): None for one in own} for name in ("k", "smoothing"))
+                    kinds = np.array([smoothing_code(str(smoothing)) for smoothing in smoothings], dtype=np.int64)
+                    sizes = [size for size in k if size is not None]
+                    crps = self._score_space(self.places[place], rows, values, sizes, kinds, speakers)
+                    for one in own:
+                        scores[one][rows] = crps[:, list(k).index(one.k), list(smoothings).index(one.smoothing)]
 
         pairs = 1 if self._has_standard else min(len(self.y), MOST_GLOBAL)
-        chunks = self.workers.chunks(len(order), max(pairs, *k, self.dist._values_per_row))
-        self.workers.run(task, chunks, self.report)
+        most = max([one.k or 1 for own in entrants.values() for one in own], default=1)
+        self.workers.run(task, self.workers.chunks(len(order), max(pairs, most, self.dist._values_per_row)), report)
 
     def _score_space(
         self,
@@ -155,14 +185,11 @@ class Scorer:
     def _has_standard(self) -> bool:
         return self.dist._location_scale() is not None
 
-    def _row_order(self) -> IntArray:
+    @staticmethod
+    def _in_order_of_views(rows: IntArray, spaces: Sequence[CalibrationSpace]) -> IntArray:
         """Return rows so that those looked up in one view follow each other: a search gains by many queries at once."""
-        most_views = max((space.views for space in self.places.values()), key=len, default=[])
-        return np.concatenate([view.rows for view in most_views]) if most_views else self.rows
-
-    def _some(self, count: int) -> IntArray:
-        """Return some of the rows that are scored, drawn at random."""
-        return self.rows[np.random.default_rng(0).permutation(len(self.rows))[:count]]
+        most_views = max((space.views for space in spaces), key=len, default=[])
+        return np.concatenate([view.rows[np.isin(view.rows, rows)] for view in most_views]) if most_views else rows
 
     def _by_fold(self, rows: IntArray) -> Iterator[tuple[IntArray, IntArray | None]]:
         """Yield rows with those that may speak for them, None for all others."""
@@ -174,11 +201,6 @@ class Scorer:
             if len(own):
                 yield own, fold.speakers
 
-    def mean(self, scores: FloatArray, rows: IntArray | None = None) -> float:
-        """Return the mean of the scores of some rows, or of all that have one, by their weights."""
-        rows, weights = self.rows if rows is None else rows, self.calibration.weights
-        return float(np.average(scores[rows], weights=None if weights is None else weights.relative[rows]))
-
     def _others(
         self, space: CalibrationSpace, rows: IntArray, k: int, width: int
     ) -> tuple[NDArray[np.int32], FloatArray]:
@@ -186,7 +208,7 @@ class Scorer:
 
         In a fold there are fewer than k, ``width``, as fewer may speak.
         """
-        from nearcal.kernels import leave_one_out
+        from nearcal.kernels.rank_order import places_by_rank
 
         indices, distances = np.empty((len(rows), width), np.int32), np.empty((len(rows), width))
         for view in space.views:
@@ -195,15 +217,9 @@ class Scorer:
                 continue
             own = rows[mine]
             others = find_others(KNearest(k, 0.0, "uniform"), view.index, view.points[own], own)
-            near, far = np.empty((len(own), width), np.int32), np.empty((len(own), width))
-            leave_one_out.order_by_rank(
-                others.indices.reshape(len(own), -1),
-                others.distances.reshape(len(own), -1),
-                self.calibration.ranks,
-                near,
-                far,
-            )
-            indices[mine], distances[mine] = near, far
+            places = places_by_rank(others.indptr, others.indices, self.calibration.ranks)
+            indices[mine] = others.indices[places].reshape(-1, width)
+            distances[mine] = others.distances[places].reshape(-1, width)
         return indices, distances
 
     # ---- everyone ---------------------------------------------------------------------------------------------------
@@ -247,35 +263,54 @@ class Scorer:
 
     # ---- corrections ------------------------------------------------------------------------------------------------
 
-    def score_linear(self, plain: Scores, k: Sequence[int]) -> Scores:
+    def score_linear(self, plain: Scores, k: Sequence[int], rivals: Scores | None = None) -> Scores:
         """Return the scores of candidates with local-linear correction, given those of the same without.
 
+        They must keep up with the best of their ``rivals``, if there are any.
+
         They take a sort for each row, so few are scored: in the three best spaces, each with its best smoothing and all
-        k that leave room for a slope. Where there are more than a thousand rows, the three that do best on a thousand
-        of them are scored on all.
+        k that leave room for a slope. Three at most reach the final.
         """
         leaders: dict[tuple[str, Scaling], Candidate] = {}
-        for candidate in sorted(plain, key=lambda candidate: standing(self.mean(plain[candidate]))):
+        for candidate in self.race.standings(plain):
             leaders.setdefault(candidate.place, candidate)
         entrants = [
             replace(leader, k=size, linear=True)
-            for leader in list(leaders.values())[:_LINEAR_SPACES]
+            for leader in list(leaders.values())[: self.effort.spaces]
             for size in k
             if size >= LEAST_NEIGHBORS
         ]
-        if len(self.rows) > _HEAT_ROWS and len(entrants) > _FINALISTS:
-            rows = np.sort(self._some(_HEAT_ROWS))
-            heat = {entrant: self.mean(self._score_corrected(entrant, rows), rows) for entrant in entrants}
-            entrants = sorted(heat, key=lambda entrant: standing(heat[entrant]))[:_FINALISTS]
-        return {entrant: self._score_corrected(entrant) for entrant in entrants}
+        return self._race_corrected(entrants, rivals or {}, _FINALISTS)
 
-    def score_shrunk(self, local: Scores) -> Scores:
-        """Return the scores of the two best local candidates with shrinkage."""
-        best = sorted(local, key=lambda candidate: standing(self.mean(local[candidate])))[:_SHRUNK]
-        return {replace(one, shrinkage=True): self._score_corrected(replace(one, shrinkage=True)) for one in best}
+    def score_shrunk(self, local: Scores, rivals: Scores | None = None) -> Scores:
+        """Return the scores of the two best local candidates with shrinkage, as long as they keep up with rivals."""
+        best = [one for one in self.race.standings(local) if not np.isnan(local[one][self.race.rows]).any()][:_SHRUNK]
+        return self._race_corrected([replace(one, shrinkage=True) for one in best], rivals or {}, _SHRUNK)
 
-    def _score_corrected(self, candidate: Candidate, rows: IntArray | None = None) -> FloatArray:
-        """Return the scores of a local candidate with corrections, at some rows; the others get NaN."""
+    def _race_corrected(self, entrants: Sequence[Candidate], rivals: Scores, most: int) -> Scores:
+        """Return the scores of candidates with corrections, which must keep up with the best of their rivals."""
+        if self.clock.is_up:
+            self.not_tried += [str(entrant) for entrant in entrants]
+            return {}
+        unseen = self._rows_of(len(entrants), most)
+        learnt: dict[Candidate, LeaveOneOut] = {}
+
+        def score(staying: Sequence[Candidate], rows: IntArray, scores: Scores) -> None:
+            nonlocal unseen
+            for one in staying:
+                self.report(0, str(one))
+                learnt[one] = learnt.get(one) or self._corrected(one)
+                learnt[one].gather(self._crps_of, scores[one], rows)
+                self.report(len(rows))
+                unseen -= len(rows)
+
+        best = self.race.standings(rivals)[:1]
+        found = self.race.run(entrants, score, rivals[best[0]] if best else None, most)
+        self.report(unseen)  # what those who left were not scored on
+        return found
+
+    def _corrected(self, candidate: Candidate) -> LeaveOneOut:
+        """Return the neighbourhoods of a local candidate, corrected."""
         assert candidate.k is not None
         assert candidate.smoothing is not None
         space = self.places[candidate.place]
@@ -284,46 +319,27 @@ class Scorer:
         for correction in candidate.corrections:
             learnt = correction.learn(left_out, max(space.views, key=lambda view: view.points.shape[1]))
             left_out = left_out if learnt is None else left_out.corrected(learnt)
+        return left_out
 
-        def score(steps: Steps, own: IntArray) -> FloatArray:
-            return sorted_sample_crps(*_corrected_sample(steps, self.dist[own]), self.y[own])
-
-        scores = left_out.gather(score, np.full(len(self.y), np.nan), rows)
-        self.report(len(self.rows if rows is None else rows))
-        return scores
+    def _crps_of(self, steps: Steps, rows: IntArray) -> FloatArray:
+        return _corrected_crps(steps, self.dist[rows], self.y[rows])
 
 
-def _leaders(
-    scores: Mapping[tuple[str, Scaling], FloatArray], weights: FloatArray | None = None
-) -> list[tuple[str, Scaling]]:
-    """Return the spaces that may still be the best, given scores of shape (sizes, smoothings, rows); three at least."""
-    best = {}
-    for place, of_space in scores.items():
-        candidates = of_space.reshape(-1, of_space.shape[-1])
-        best[place] = candidates[np.argmin([mean_and_error(rows, weights=weights)[0] for rows in candidates])]
-    ranking = sorted(best, key=lambda place: standing(mean_and_error(best[place], weights=weights)[0]))
-    behind = {place: mean_and_error(best[place] - best[ranking[0]], weights=weights) for place in ranking}
-
-    def is_far_behind(place: tuple[str, Scaling]) -> bool:
-        mean, error = behind[place]
-        return mean > _BEHIND * error
-
-    return [place for place in scores if place in ranking[:_LINEAR_SPACES] or not is_far_behind(place)]
-
-
-def _corrected_sample(steps: Steps, base: Distribution) -> tuple[FloatArray, FloatArray]:
-    """Return the weighted sample of every row, in increasing order.
+def _corrected_crps(steps: Steps, base: Distribution, y: FloatArray) -> FloatArray:
+    """Return the CRPS at y of the weighted sample of every row.
 
     Where quantiles take a search, quantiles at evenly spaced levels stand for a sample of more neighbours.
     """
     if base._quantiles_are_costly and int(steps.neighborhoods.lengths.max()) > _MOST_COSTLY:
         levels = (np.arange(_MOST_COSTLY) + 0.5) / _MOST_COSTLY
         values = steps.quantiles(base, np.tile(levels, (len(base), 1)))
-        return values, np.full((1, _MOST_COSTLY), 1 / _MOST_COSTLY)
+        return sorted_sample_crps(values, np.full((1, _MOST_COSTLY), 1 / _MOST_COSTLY), y)
+    from nearcal.kernels import leave_one_out
+
     scores, weights = steps.weighted_scores()
-    order = np.argsort(scores, axis=1)
-    scores, weights = (np.take_along_axis(table, order, axis=1) for table in (scores, weights))
-    return quantile_values(base, scores), weights
+    crps = np.empty(len(y))
+    leave_one_out.sample_crps(quantile_values(base, scores), weights, y, crps)
+    return crps
 
 
 # ---- values of rows at the scores of others -------------------------------------------------------------------------

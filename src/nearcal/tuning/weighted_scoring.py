@@ -78,7 +78,7 @@ class WeightedScorer(Scorer):
 
     def _standard_global(self) -> FloatArray:
         crps = np.full(len(self.y), np.nan)
-        everyone = [(self.rows, self.by_score, self.calibration.ranks)]
+        everyone = [(np.arange(len(self.y)), self.by_score, self.calibration.ranks)]
         among = (
             everyone
             if self.folds is None
