@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray
@@ -53,6 +52,8 @@ def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArr
     some c points more had told that all models are alike. Points may count by weights of shape (n,); n is then their
     effective size.
     """
+    from scipy.optimize import minimize  # which most who recalibrate have no use for
+
     known = ~np.isnan(np.sum([table[:, 0] for table in tables], axis=0))
     stack, y = np.stack([table[known] for table in tables]), y[known]
     share = np.ones(len(y)) if weights is None else weights[known]
