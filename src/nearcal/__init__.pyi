@@ -23,6 +23,7 @@ from nearcal.distributions import Laplace as Laplace
 from nearcal.distributions import LogNormal as LogNormal
 from nearcal.distributions import Mixture as Mixture
 from nearcal.distributions import Normal as Normal
+from nearcal.distributions import QuantileAverage as QuantileAverage
 from nearcal.distributions import Quantiles as Quantiles
 from nearcal.distributions import Samples as Samples
 from nearcal.distributions import ScipyDistribution as ScipyDistribution
@@ -41,6 +42,7 @@ from nearcal.online import OnlinePrediction as OnlinePrediction
 from nearcal.online import OnlineRecalibrator as OnlineRecalibrator
 from nearcal.persistence import load as load
 from nearcal.persistence import save as save
+from nearcal.recalibration import CombinedRecalibrator as CombinedRecalibrator
 from nearcal.recalibration import ConformalDistribution as ConformalDistribution
 from nearcal.recalibration import ConformalRecalibrator as ConformalRecalibrator
 from nearcal.recalibration import Fade as Fade
@@ -71,5 +73,6 @@ from nearcal.space import Scaling as Scaling
 from nearcal.space import ShiftWeights as ShiftWeights
 from nearcal.space import shift_weights as shift_weights
 from nearcal.tuning import Candidate as Candidate
+from nearcal.tuning import Combination as Combination
 from nearcal.tuning import Tuning as Tuning
 from nearcal.tuning import tune as tune

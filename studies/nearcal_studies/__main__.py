@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nearcal_studies.blocked import Blocked
 from nearcal_studies.claims import write_claims
+from nearcal_studies.clear import Clear
 from nearcal_studies.diamonds import Diamonds
 from nearcal_studies.drift import Drift
 from nearcal_studies.gaussian import Gaussian
@@ -13,6 +14,7 @@ from nearcal_studies.real_data import RealData
 from nearcal_studies.relevance import Relevance
 from nearcal_studies.rosenbrock import Rosenbrock
 from nearcal_studies.run import page, run
+from nearcal_studies.several import Several
 from nearcal_studies.sharper import Sharper
 from nearcal_studies.simulation import Simulation
 from nearcal_studies.study import Scale, Study
@@ -20,7 +22,19 @@ from nearcal_studies.study import Scale, Study
 ROOT = Path(__file__).parents[2]
 STUDIES: dict[str, type[Study]] = {
     study.name: study
-    for study in (Gaussian, Rosenbrock, Simulation, Diamonds, RealData, Sharper, Relevance, Blocked, Drift)
+    for study in (
+        Gaussian,
+        Rosenbrock,
+        Simulation,
+        Diamonds,
+        RealData,
+        Sharper,
+        Several,
+        Clear,
+        Relevance,
+        Blocked,
+        Drift,
+    )
 }
 
 

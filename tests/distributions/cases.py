@@ -37,6 +37,7 @@ def families(rows=ROWS, seed=5):
         "empirical weighted samples": nc.Samples(draws, np.asfortranarray(weights), tails="empirical"),
         "quantiles": nc.Quantiles(levels, np.sort(draws[:, :5])),
         "empirical quantiles": nc.Quantiles(levels, np.sort(draws[:, :5]), tails="empirical"),
+        "quantile average": nc.QuantileAverage([0.3, 0.7], [nc.Normal(loc, scale), nc.Gamma(shape, scale)]),
         "scipy": nc.from_scipy(stats.gumbel_r(loc, scale)),
         "scipy, one shape": nc.from_scipy(stats.weibull_min(1.7, scale=scale)),
     }

@@ -54,6 +54,9 @@ GIVEN = {
     "quantiles": nc.Quantiles(LEVELS, QUANTILES),
     "quantiles that meet": nc.Quantiles(LEVELS, [[-2.0, 0.0, 0.0, 3.0, 9.0], [1.0, 1.0, 1.0, 1.3, 1.4], QUANTILES[2]]),
     "empirical quantiles": nc.Quantiles(LEVELS, QUANTILES, tails="empirical"),
+    "quantile average": nc.QuantileAverage(
+        [0.4, 0.6], [nc.Gamma([2.0, 3.0, 50.0], 1.0), nc.Quantiles(LEVELS, QUANTILES)]
+    ),
     "mixture of draws": nc.Mixture([0.4, 0.6], [nc.Samples(DRAWS, tails="empirical")] * 2),
     "draws and a density": nc.Mixture([0.4, 0.6], [nc.Samples(DRAWS, tails="empirical"), nc.Normal([0, 5, -3], 1.0)]),
     "scipy": nc.from_scipy(stats.gumbel_r([0.0, 1.0, -5.0], [1.0, 0.1, 10.0])),

@@ -58,6 +58,8 @@ SUBJECTS = {
     "LevelTracker": ["OnlineRecalibrator", "OnlineRecalibrator without a recalibrator"],
     "LocalLinear": ["all corrections"],
     "LocalRecalibrator": ["line", "boxes", "all corrections"],
+    "Combination": ["Recalibration of several models"],
+    "CombinedRecalibrator": ["CombinedRecalibrator", "CombinedRecalibrator, mixture"],
     "Look": ["CalibratedModel that looks twice"],
     "OnlineRecalibrator": ["OnlineRecalibrator", "OnlineRecalibrator without a recalibrator"],
     "OwnIsolation": ["boxes", "line"],

@@ -112,6 +112,12 @@ def mixture(rng):
     return nc.Mixture(some_weights(rng, len(makers)), [make(rng) for make in makers])
 
 
+def quantile_average(rng):
+    unit = magnitude(rng, -100, 100)
+    parts = [nc.Normal(unit * rng.normal(size=N), unit), nc.Laplace(unit, unit * rng.uniform(0.1, 9.0, N))]
+    return nc.QuantileAverage(some_weights(rng, 2), parts)
+
+
 def scipy(rng):
     loc, scale = rng.normal(size=N), magnitude(rng, -50, 50)
     shape = magnitude(rng, -0.5, 1.5)
@@ -166,6 +172,7 @@ SUBJECTS = {
     "Samples": samples,
     "Samples, empirical": empirical_samples,
     "Quantiles": quantiles,
+    "QuantileAverage": quantile_average,
     "ScipyDistribution": scipy,
     "Recalibrated, step": recalibrated("step"),
     "Recalibrated, interpolated": recalibrated("interpolated"),

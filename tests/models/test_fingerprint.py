@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 import nearcal as nc
 from nearcal.models.kept_rows import MOST_BYTES, keep_rows
@@ -63,7 +63,7 @@ def function(shift=0.0):
 
 # a model, and one that must not take its place
 PAIRS = {
-    "another class": lambda: (LinearRegression().fit(X, Y), RandomForestRegressor(5, random_state=0).fit(X, Y)),
+    "another class": lambda: (LinearRegression().fit(X, Y), DecisionTreeRegressor(random_state=0).fit(X, Y)),
     "trained on log y": lambda: (LinearRegression().fit(X, Y), LinearRegression().fit(X, np.log(Y))),
     "other steps": lambda: (make_pipeline(StandardScaler(), Ridge()).fit(X, Y), Ridge(100.0).fit(X, Y)),
     "fewer rows": lambda: (LinearRegression().fit(X, Y), LinearRegression().fit(X[:200], Y[:200])),
@@ -103,9 +103,9 @@ def test_skpro(tmp_path):
 def test_the_message_says_what_differs(tmp_path):
     loaded = saved(LinearRegression().fit(X, Y), path=tmp_path / "it")
     with pytest.raises(nc.InvalidInputError) as refusal:
-        loaded.attach(RandomForestRegressor(5, random_state=0).fit(X, np.log(Y)))
+        loaded.attach(DecisionTreeRegressor(random_state=0).fit(X, np.log(Y)))
     said = str(refusal.value)
-    assert "it was a LinearRegression, and is a RandomForestRegressor" in said
+    assert "it was a LinearRegression, and is a DecisionTreeRegressor" in said
     assert "its layers were input, output, and are input, leaves, leaf_values, output" in said
     assert "it predicted the quantiles 6." in said
     assert "in the space of the calibration column 0 of an input was" in said

@@ -47,6 +47,19 @@ def updated(**options):
     return rc.update(dist[600:], y[600:], space[600:]).forget([3, 5, -1])
 
 
+def several(dist, space):
+    """Return the predictions of two models."""
+    return nc.QuantileAverage([1.0, 1.0], [dist, nc.Laplace(space[:, -1], 2.0)])
+
+
+def combined(**options):
+    """Fit two models together, of which the second looks at some columns."""
+    dist, y, space = calibration_set()
+    members = [nc.LocalRecalibrator(k=50, quantile_rule="predictive"), nc.LocalRecalibrator(k=40, scaling="standard")]
+    rc = nc.CombinedRecalibrator(members, columns=[[0, 1, 2], [2, 0]], **options)
+    return rc.fit(several(dist, space), y, space)
+
+
 CASES = {
     "line": local(1, k=50),
     "boxes": local(3, k=50),
@@ -124,6 +137,8 @@ CASES = {
     "GlobalRecalibrator, weighted, conservative": weighted(nc.GlobalRecalibrator(quantile_rule="conservative")),
     "IsotonicRecalibrator, weighted": weighted(nc.IsotonicRecalibrator()),
     "ConformalRecalibrator, weighted": weighted(nc.ConformalRecalibrator(new_weight=12.0)),
+    "CombinedRecalibrator": lambda: combined(),
+    "CombinedRecalibrator, mixture": lambda: combined(pool="mixture"),
     "QuantileNetRecalibrator": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, rng=1)),
     "QuantileNetRecalibrator with the space": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, use_space=True, rng=1)),
 }
@@ -169,7 +184,15 @@ def _parts():
     return nc.calibrate(lambda X: X["a"], {"a": space[:, 0], "b": space}, y, **options).recalibration
 
 
+def _several():
+    """What was learnt from the errors of two models together."""
+    _, y, space = calibration_set()
+    models = {"a": lambda X: X[:, 0], "b": lambda X: X[:, 1]}
+    return nc.calibrate(models, space[:200], y[:200], tuning={"k": 20, "scaling": "standard"}).recalibration
+
+
 MODELS = {
+    "Recalibration of several models": _several,
     "CalibratedModel": _columns,
     "CalibratedModel that looks twice": _looking,
     "Recalibration": _line,
@@ -226,7 +249,9 @@ def answers(recalibrator, d=3):
     d = getattr(recalibrator, "n_features_in_", d)
     rng = np.random.default_rng(5)
     space = rng.normal(size=(M, d)) * np.arange(1, d + 1) + 5.0
-    out = recalibrator.recalibrate(nc.Normal(space[:, 0], rng.uniform(0.5, 2.0, size=M)), space)
+    dist = nc.Normal(space[:, 0], rng.uniform(0.5, 2.0, size=M))
+    is_combined = isinstance(recalibrator, nc.CombinedRecalibrator)
+    out = recalibrator.recalibrate(several(dist, space) if is_combined else dist, space)
     said = [out.mean(), out.var(), out.ppf([0.01, 0.3, 0.5, 0.9]), out.cdf(5.0), out.sf(5.0), out.z(5.0)]
     said += [*out.interval(0.9), out.sample(4, rng=1), out.effective_size, out.radius, out.trust]
     said += out.reliability(0.1).columns.values()

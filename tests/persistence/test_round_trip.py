@@ -38,7 +38,10 @@ def test_results_are_the_same_to_the_last_bit(name, fitted, tmp_path):
     nc.save(fitted[name], tmp_path / "it.nearcal")
     loaded = nc.load(tmp_path / "it.nearcal")
     assert type(loaded) is type(fitted[name])
-    assert loaded.get_params() == fitted[name].get_params()
+    if isinstance(loaded, nc.CombinedRecalibrator):  # whose parameters are recalibrators, which equal only themselves
+        assert repr(loaded) == repr(fitted[name])
+    else:
+        assert loaded.get_params() == fitted[name].get_params()
     assert answers(loaded) == answers(fitted[name])
     # what was loaded is as good as what was fitted: it can be saved, copied and pickled in turn
     nc.save(loaded, tmp_path / "again.nearcal")

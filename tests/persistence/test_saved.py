@@ -57,9 +57,9 @@ def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
         Alarm BlockedBrute CalibratedModel CalibrationMonitor CalibrationScores Candidate ColumnsModel
-        ConformalRecalibrator Curve EqualSteps Fade FaissIndex Fingerprint GlobalRecalibrator
-        IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray KeptColumn
-        KeptFrame KeptParts LeafBoxes LearntFade LearntLinear LearntPolish LearntShrinkage LevelTracker
+        Combination CombinedRecalibrator ConformalRecalibrator Curve EqualSteps Fade FaissIndex Fingerprint
+        GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray
+        KeptColumn KeptFrame KeptParts LeafBoxes LearntFade LearntLinear LearntPolish LearntShrinkage LevelTracker
         LocalLinear LocalRecalibrator Look OnlineRecalibrator OwnIsolation PointHead PointWeights Polish
         QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration Scaling Shrinkage SortedLine
         SpaceMap Standardiser Table Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers

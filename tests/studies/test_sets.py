@@ -8,12 +8,15 @@ import pytest
 
 from nearcal_studies import sets
 from nearcal_studies.__main__ import ROOT
+from nearcal_studies.clear import Clear
 from nearcal_studies.measures import coverage_by_region, interval_scores, regional_floor
 from nearcal_studies.real_data import RealData
 from nearcal_studies.relevance import Relevance, metric
 from nearcal_studies.run import run
+from nearcal_studies.several import Several
+from nearcal_studies.several import judge_promises as several_promises
 from nearcal_studies.sharper import Sharper, as_markdown, as_readme, judge_promises
-from nearcal_studies.study import Scale
+from nearcal_studies.study import Outcome, Scale
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +103,47 @@ def test_the_readme_shows_the_committed_results():
     tables = as_markdown(rows).rpartition("\n\n")[0]  # the last line is worded anew
     assert tables in (ROOT / "studies" / "results" / "sharper" / "table.md").read_text()
     assert [check.name for check in judge_promises(rows) if not check.holds] == []
+
+
+def test_several(folder, tmp_path):
+    rows, text = run_small(Several, folder, tmp_path)
+    crps = {row["method"]: row["crps"] for row in rows}
+    assert list(crps)[-2:] == ["several", "LightGBM, all rows"]
+    assert crps["linear"] < crps["linear, base"]  # which is the right model of the mean here
+    assert crps["several"] < 1.02 * crps["linear"]
+    assert next(row for row in rows if row["method"] == "several")["choice"].startswith("Chose ")
+    assert "| yacht | 1 | " in text
+
+
+def test_promises_of_several_models():
+    def rows(several):
+        methods = {"linear": 3.0, "network": 2.0, "LightGBM quantiles": 1.0, "extra trees": 4.0}
+        methods |= {"LightGBM, all rows": 1.1, "several": several}
+        return [
+            {"set": name, "seed": seed, "method": method, "crps": value * (1 + seed), "coverage90": 0.9}
+            for name in ("a", "b", "c")
+            for seed in range(2)
+            for method, value in methods.items()
+        ]
+
+    first, worst, below = several_promises(rows(0.9))
+    assert (first.number, worst.number, below.number) == pytest.approx((0.9, 0.9, 3))
+    assert all(check.holds for check in (first, worst, below))
+    first, worst, below = several_promises(rows(1.2))
+    assert (first.number, worst.number, below.number) == pytest.approx((1.2, 1.2, 0))
+    assert not any(check.holds for check in (first, worst, below))
+
+
+def test_clear(folder, tmp_path):
+    with np.load(folder / "yacht.npz") as arrays:
+        np.savez(folder / "energy.npz", X=arrays["X"], y=10 * arrays["y"])
+    study = Clear(folder)
+    settings = {"sets": ["energy"], "seeds": [0], "rows": (150, 80, 60)}
+    (unit,) = study.units(settings)
+    (row,) = unit.work(unit.settings).numbers["rows"]
+    assert (row["set"], row["n_cal"]) == ("energy", 80)
+    # in units of the response: of Normal errors at least 2 · 1.96 standard deviations, and far less than its range
+    with np.load(folder / "energy.npz") as arrays:
+        assert 0 < row["interval_score"] < 3 * np.ptp(arrays["y"])
+    text = study.conclude(settings, {unit.key: Outcome({"rows": [row, {**row, "seed": 1}]})}).tables
+    assert f"| energy | 2 | {row['interval_score']:.3g} ± 0 | 2.34 | " in text

@@ -13,7 +13,7 @@ from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact
 from nearcal.recalibration import Fade, Radius
 from nearcal.space import Scaling
-from nearcal.tuning import Tuning
+from nearcal.tuning import Combination, Tuning
 
 EXAMPLES = """
 nearcal inspect model.nearcal
@@ -37,7 +37,7 @@ def inspect(
     ]
     evidence: Any = None
     table: Any = None
-    if isinstance(tuning, Tuning):
+    if isinstance(tuning, Tuning | Combination):
         evidence, table = list(tuning.evidence), list(tuning.table)
         lines.append(f"\nEvidence: leave-one-out CRPS of the best of every kind\n{tuning.evidence}")
     elif tuning is not None:
@@ -90,7 +90,10 @@ def _settings(recalibrator: Any) -> dict[str, Any]:
             settings |= {"radius": radius.distance, "min_neighbors": radius.min_neighbors, "thin": radius.thin}
         elif name == "corrections":
             settings[name] = [type(correction).__name__ for correction in value]
-        elif name != "workers":
+        elif name == "members":
+            weights = recalibrator.weights_
+            settings |= {"weights": weights.round(3).tolist(), name: [type(one).__name__ for one in value]}
+        elif name not in ("workers", "columns"):
             settings[name] = value
     return settings
 

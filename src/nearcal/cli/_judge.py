@@ -15,7 +15,7 @@ from nearcal.cli._relations import Groups, Relations, Time
 from nearcal.cli._rows import read_all
 from nearcal.cli._tables import is_numeric, open_table
 from nearcal.distributions import Distribution
-from nearcal.tuning import Tuning
+from nearcal.tuning import Combination, Tuning
 
 TestFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="TEST", help="Table of rows with responses, none of which the model has seen.")
@@ -119,7 +119,7 @@ class Judged(NamedTuple):
     space: FloatArray | None
     features: dict[str, Any]
     left_out: int
-    tuning: Tuning | None
+    tuning: Tuning | Combination | None
     relations: dict[str, Any]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from nearcal._errors import InvalidInputError
 from nearcal.distributions._mixture import Mixture
+from nearcal.distributions._quantile_average import QuantileAverage
 from nearcal.distributions._quantiles import Quantiles
 from nearcal.distributions._samples import Samples
 from nearcal.distributions._wrap import ScipyDistribution
@@ -21,7 +22,7 @@ def concatenate(parts: Sequence[Distribution]) -> Distribution:
     if joined is None:
         raise InvalidInputError(
             "parts must be batches of one kind: one family, samples of one size, quantiles of the same levels, or "
-            f"mixtures of as many components, got {', '.join(sorted({repr(part) for part in parts}))}"
+            f"mixtures and averages of as many components, got {', '.join(sorted({repr(part) for part in parts}))}"
         )
     return joined
 
@@ -31,8 +32,8 @@ def _join(parts: list[Distribution]) -> Distribution | None:
         case ParametricDistribution() as first:
             names = first._parameter_names
             return type(first)(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
-        case Mixture():
-            return _join_mixtures([part for part in parts if isinstance(part, Mixture)])
+        case Mixture() | QuantileAverage():
+            return _join_weighted([part for part in parts if isinstance(part, Mixture | QuantileAverage)])
         case Samples():
             return _join_samples([part for part in parts if isinstance(part, Samples)])
         case Quantiles():
@@ -42,11 +43,12 @@ def _join(parts: list[Distribution]) -> Distribution | None:
     return None
 
 
-def _join_mixtures(parts: list[Mixture]) -> Mixture | None:
+def _join_weighted(parts: "list[Mixture | QuantileAverage]") -> Distribution | None:
     if len({len(part.components) for part in parts}) > 1:
         return None
     columns = zip(*(part.components for part in parts), strict=True)
-    return Mixture(np.concatenate([part.weights for part in parts]), [concatenate(column) for column in columns])
+    weights = np.concatenate([part.weights for part in parts])
+    return type(parts[0])(weights, [concatenate(column) for column in columns])
 
 
 def _join_samples(parts: list[Samples]) -> Samples | None:

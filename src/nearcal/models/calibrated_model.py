@@ -16,7 +16,7 @@ from nearcal.models.fingerprint import Fingerprint
 from nearcal.recalibration import Fade, Recalibrated, Reliability
 from nearcal.recalibration.base import is_empty
 from nearcal.space import Ranges
-from nearcal.tuning import Tuning
+from nearcal.tuning import Combination, Tuning
 
 _JOINT = " + "
 
@@ -61,7 +61,7 @@ class Look:
     recalibrator=having("recalibrate", "n_cal_"),
     layer=optional(text),
     reason=text,
-    tuning=optional(instance(Tuning)),
+    tuning=optional(instance(Tuning, Combination)),
     columns=tuple_of(text),
     fingerprint=optional(instance(Fingerprint)),
     look=optional(instance(Look)),
@@ -81,8 +81,9 @@ class CalibratedModel:
         none.
     reason : str
         Why these settings were taken.
-    tuning : Tuning or None
-        All candidates with their scores; None where nothing was left to choose.
+    tuning : Tuning, Combination or None
+        All candidates with their scores, of several models and their combinations; None where nothing was left to
+        choose.
     columns : tuple of str
         The names of the columns of the calibration inputs, where they were a data frame. Frames of new inputs are
         brought into their order; one without some of them is refused.
@@ -97,7 +98,7 @@ class CalibratedModel:
     recalibrator: AnyRecalibrator
     layer: str | None
     reason: str
-    tuning: Tuning | None = None
+    tuning: Tuning | Combination | None = None
     columns: tuple[str, ...] = ()
     fingerprint: Fingerprint | None = None
     look: Look | None = None
@@ -125,7 +126,8 @@ class CalibratedModel:
     @property
     def fade(self) -> Fade | None:
         """How rows unlike the calibration set fade; None where none does."""
-        given = [one for one in getattr(self.recalibrator, "corrections", ()) if isinstance(one, Fade)]
+        members = (self.recalibrator, *getattr(self.recalibrator, "members_", ()))
+        given = [one for member in members for one in getattr(member, "corrections", ()) if isinstance(one, Fade)]
         by_look = None if self.look is None else Fade(self.look.false_alarm)
         return given[0] if given else by_look
 
@@ -255,7 +257,7 @@ class CalibratedModel:
     recalibrator=having("recalibrate", "n_cal_"),
     layer=optional(text),
     reason=text,
-    tuning=optional(instance(Tuning)),
+    tuning=optional(instance(Tuning, Combination)),
     learnt=mapping_of(anything),
     model=text,
     columns=tuple_of(text),
@@ -280,7 +282,7 @@ class Recalibration:
     recalibrator: AnyRecalibrator
     layer: str | None
     reason: str
-    tuning: Tuning | None
+    tuning: Tuning | Combination | None
     learnt: Mapping[str, Any]
     model: str
     columns: tuple[str, ...] = ()
@@ -369,6 +371,11 @@ def layer_parts(adapter: ModelAdapter, name: str) -> list[str]:
 def join_layers(spaces: Mapping[str, FloatArray], parts: Sequence[str]) -> dict[str, FloatArray]:
     """Return several layers as one space, by its name."""
     return {_JOINT.join(parts): _side_by_side([spaces[part] for part in parts])}
+
+
+def join_names(spaces: Sequence[str]) -> str | None:
+    """Return the name of several spaces side by side; None of none."""
+    return _JOINT.join(spaces) or None
 
 
 def _side_by_side(positions: Sequence[FloatArray]) -> FloatArray:

@@ -10,7 +10,9 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, check_count
 from nearcal._errors import InvalidParameterError
+from nearcal.distributions import QuantileAverage
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
+from nearcal.models.adapters.several import SeveralModels
 from nearcal.models.adapters.targets import refuse_several_responses
 from nearcal.models.calibrated_model import (
     AnyRecalibrator,
@@ -18,15 +20,17 @@ from nearcal.models.calibrated_model import (
     Look,
     column_names,
     join_layers,
+    join_names,
     run_layer,
     run_layers,
 )
 from nearcal.models.fingerprint import Fingerprint
-from nearcal.recalibration import LocalRecalibrator, Workers, ranges_of
+from nearcal.recalibration import CombinedRecalibrator, LocalRecalibrator, Workers, ranges_of
 from nearcal.space import as_folds
-from nearcal.tuning import Tuning, tune
+from nearcal.tuning import Combination, Tuning, combine, tune
 
 _WIDEST = 256  # columns of a layer that takes part in the joined space
+_WIDE = 64  # columns of a layer of one of several models that takes part unless it is named
 
 
 def calibrate(
@@ -52,8 +56,9 @@ def calibrate(
 
     Parameters
     ----------
-    model : ModelAdapter, or a model that nearcal can adapt
-        A trained model.
+    model : ModelAdapter, or a model that nearcal can adapt, or a mapping of names to several
+        A trained model; or several of the same response, ``{"net": net, "forest": forest}``: each is recalibrated, and
+        they are combined with weights learnt by leave-one-out CRPS; see the guide on several models.
     X_cal : array_like
         Inputs of the n calibration points, as the model takes them. The model must not have been trained on them.
     y_cal : array_like of shape (n,) or (n, 1)
@@ -120,12 +125,12 @@ def calibrate(
     adapter = adapt(model, **adapter_options).prepared(X_cal, y_cal)
     if recalibrator is not None:
         fitted, name, reason = _given(adapter, X_cal, y_cal, names, recalibrator, relations, sample_weight)
-        found: Tuning | None = None
+        found: Tuning | Combination | None = None
         look: Look | None = None
     else:
         known = {**options, **relations, "sample_weight": sample_weight}
-        found, look = _tuned(adapter, X_cal, y_cal, names, known, workers)
-        fitted, name, reason = found.recalibrator, found.chosen.space, found.reason
+        found, name, look = _tuned(adapter, X_cal, y_cal, names, known, workers)
+        fitted, reason = found.recalibrator, found.reason
     if isinstance(adapter, ColumnsModel):  # finds columns by their names, and is saved as a whole
         return CalibratedModel(adapter, fitted, name, reason, found, look=look)
     columns = column_names(adapter.plain_inputs(X_cal))
@@ -140,19 +145,28 @@ def _tuned(
     names: Sequence[str] | None,
     options: Mapping[str, Any],
     workers: Workers,
-) -> tuple[Tuning, Look | None]:
-    """Return the choice and, if it fades, a second look at the first of the spaces, where inputs usually are."""
+) -> tuple[Tuning | Combination, str | None, Look | None]:
+    """Return the choice, its space and, if it fades, a second look at the first one, where inputs usually are."""
     dist, spaces = run_layers(adapter, X_cal, names or adapter.layers())
     first = next(iter(spaces), None)
-    if names is None:
-        spaces |= _joined_ends(spaces)
-    found = tune(dist, y_cal, spaces, **options, workers=workers)
+    found: Tuning | Combination
+    if isinstance(adapter, SeveralModels) and isinstance(dist, QuantileAverage):
+        dists = dict(zip(adapter.models, dist.components, strict=True))
+        own = {name: spaces if names else _spaces_of(adapter, name, spaces) for name in dists}
+        found = combine(dists, y_cal, own, **options, workers=workers)
+        used, is_untouched = found.spaces, False
+    else:
+        if names is None:
+            spaces |= _joined_ends(spaces)
+        found = tune(dist, y_cal, spaces, **options, workers=workers)
+        used, is_untouched = tuple(filter(None, [found.chosen.space])), found.chosen.kind == "none"
     # where it is the first alone, the recalibrator looks itself; joined to others, it would be lost among their columns
-    sees_it = found.chosen.kind == "none" or found.chosen.space == first
+    sees_it = is_untouched or used == (first,)
     if found.fade is None or first is None or sees_it:
-        return found, None
+        return found, join_names(used), None
     rate = found.fade.false_alarm
-    return found, Look(first, ranges_of(np.asarray(spaces[first], dtype=np.float64), rate), rate)
+    look = Look(first, ranges_of(np.asarray(spaces[first], dtype=np.float64), rate), rate)
+    return found, join_names(used), look
 
 
 def _given(
@@ -173,10 +187,13 @@ def _given(
     name = names[0] if names else None  # a model may have no layers, and many recalibrators ask for none
     as_folds(**relations, n=len(dist))  # what is wrong is told whether or not the recalibrator asks
     # only neighbours are learnt from among each other: the others learn from each row by itself
-    known = dict(relations) if isinstance(recalibrator, LocalRecalibrator) else {}
+    whole: Any = recalibrator
+    if isinstance(adapter, SeveralModels) and not isinstance(recalibrator, CombinedRecalibrator):
+        whole = CombinedRecalibrator([recalibrator] * len(adapter.models))
+    known = dict(relations) if isinstance(whole, LocalRecalibrator | CombinedRecalibrator) else {}
     if sample_weight is not None:  # a recalibrator of one's own may have no use for weights
         known["sample_weight"] = sample_weight
-    fitted = copy.deepcopy(recalibrator).fit(dist, y_cal, None if name is None else spaces[name], **known)
+    fitted = copy.deepcopy(whole).fit(dist, y_cal, None if name is None else spaces[name], **known)
     where = "" if name is None else f" in the space {name!r}{by_whom}"
     return fitted, name, f"{recalibrator!r} was given{where}: nothing was compared or chosen."
 
@@ -195,6 +212,17 @@ def _layer_names(layer: Any) -> Sequence[str] | None:
     if not names:
         raise InvalidParameterError("layer must name at least one layer, got none")
     return None if isinstance(layer, str) and layer == "auto" else names
+
+
+def _spaces_of(adapter: SeveralModels, name: str, spaces: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Return where one of several models looks: its own layers, and the outputs of all models with and without inputs.
+
+    Wide layers are left out, as every model would pay for them.
+    """
+    own = {layer: spaces[layer] for layer in adapter.layers_of(name) if spaces[layer].shape[1] <= _WIDE}
+    ends = [layer for layer in ("input", "outputs") if layer in spaces and spaces[layer].shape[1] <= _WIDEST]
+    together = join_layers(spaces, ends) if len(ends) > 1 else {}
+    return {**own, **_joined_ends(own), "outputs": spaces["outputs"], **together}
 
 
 def _joined_ends(spaces: Mapping[str, FloatArray]) -> dict[str, FloatArray]:

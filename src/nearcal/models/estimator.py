@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -28,6 +29,7 @@ from nearcal.space import as_folds
 from nearcal.space.row_relations import as_times
 
 Calibration = Literal["cross", "split", "prefit"]
+_ALONE = "estimator"
 CALIBRATIONS: tuple[Calibration, ...] = get_args(Calibration)
 
 
@@ -42,6 +44,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     estimator : regressor, optional
         The regressor to fit and recalibrate: scikit-learn's, a pipeline, LightGBM's, XGBoost's, NGBoost's, anything
         that :func:`nearcal.adapt` knows and that ``sklearn.base.clone`` can copy. None is ``LinearRegression()``.
+        Several regressors, as a dictionary or a list of (name, regressor), are calibrated together, as in
+        :func:`nearcal.calibrate`.
     calibration : {"cross", "split", "prefit"}
         Where calibration data come from. "cross": the estimator is fitted to all rows, and to ``cv`` parts of them to
         predict the rows left out; all rows serve both purposes, at the cost of ``cv`` more fits. "split": a share
@@ -62,8 +66,8 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     Attributes
     ----------
-    estimator_ : regressor
-        The fitted estimator that predicts.
+    estimator_ : regressor, or dict of str to regressor
+        The fitted estimator that predicts, or several.
     calibrated_ : CalibratedModel
         The recalibrated model: its layer and recalibrator, the reason for them, and the reliability of single
         predictions.
@@ -234,10 +238,14 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._estimator())
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan  # where the calibration set has gaps too
-        tags.regressor_tags.poor_score = inner.regressor_tags is not None and inner.regressor_tags.poor_score
+        inner = [get_tags(estimator) for estimator in self._estimators().values()]
+        tags.input_tags.sparse = all(one.input_tags.sparse for one in inner)
+        tags.input_tags.allow_nan = all(
+            one.input_tags.allow_nan for one in inner
+        )  # if the calibration set has gaps too
+        tags.regressor_tags.poor_score = any(
+            one.regressor_tags is not None and one.regressor_tags.poor_score for one in inner
+        )
         return tags
 
     # ---- the three ways to come by calibration data -----------------------------------------------------------------
@@ -247,8 +255,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             raise InvalidInputError(
                 f'with calibration="prefit" nothing is fitted, got fit parameters {", ".join(fit_params)}'
             )
-        self.estimator_ = self._estimator()
-        return self._adapted(self.estimator_)
+        return self._whole(self._estimators())
 
     def _split(self, X: Any, y: FloatArray, groups: Any, time: Any, fit_params: Any) -> tuple[ModelAdapter, IntArray]:
         """Return the model of some rows, and the others in the order given: neighbours in it may be alike."""
@@ -260,14 +267,22 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             train, held_out = train_test_split(rows, test_size=self.calibration_size, random_state=self.random_state)
         if _is_given(time):
             train, held_out = np.split(np.argsort(as_times(time, len(y)), kind="stable"), [len(train)])
-        return self._fitted_to(np.sort(train) if _is_given(time) else train, X, y, fit_params), np.sort(held_out)
+        train = np.sort(train) if _is_given(time) else train
+        fitted = {name: self._fit_one(name, train, X, y, fit_params) for name in self._estimators()}
+        return self._whole(fitted), np.sort(held_out)
 
     def _cross(
         self, X: Any, y: FloatArray, groups: Any, time: Any, fit_params: Any
     ) -> tuple[ModelAdapter, "CalibrationRows"]:
-        # the model of all rows is the last one fitted, and stays behind as estimator_
-        model = cross_fit(lambda rows: self._fitted_to(rows, X, y, fit_params), X, y, self._folds(X, y, groups, time))
-        return model, CalibrationRows(X)
+        folds = list(self._folds(X, y, groups, time))
+        fitted: dict[str, Any] = {}
+
+        def fit(name: str, rows: IntArray) -> Any:
+            fitted[name] = self._fit_one(name, rows, X, y, fit_params)  # that of all rows is the last
+            return self._adapted(fitted[name])
+
+        models = {name: cross_fit(partial(fit, name), X, y, folds) for name in self._estimators()}
+        return self._whole(fitted, models), CalibrationRows(X)
 
     def _folds(self, X: Any, y: FloatArray, groups: Any, time: Any) -> Iterable[tuple[IntArray, IntArray]]:
         if not isinstance(self.cv, int) or isinstance(self.cv, bool):
@@ -279,21 +294,36 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             return [(np.sort(order[train]), np.sort(order[test])) for train, test in KFold(self.cv).split(order)]
         return KFold(self.cv, shuffle=True, random_state=self.random_state).split(X, y)
 
-    def _fitted_to(self, rows: IntArray, X: Any, y: FloatArray, fit_params: Any) -> RegressorModel:
-        params = {name: _cut(value, rows, len(y)) for name, value in fit_params.items()}
-        self.estimator_ = clone(self._estimator()).fit(_safe_indexing(X, rows), y[rows], **params)
-        return self._adapted(self.estimator_)
+    def _fit_one(self, name: str, rows: IntArray, X: Any, y: FloatArray, fit_params: Any) -> Any:
+        params = {key: _cut(value, rows, len(y)) for key, value in fit_params.items()}
+        return clone(self._estimators()[name]).fit(_safe_indexing(X, rows), y[rows], **params)
+
+    def _whole(self, fitted: Mapping[str, Any], adapted: Mapping[str, ModelAdapter] | None = None) -> ModelAdapter:
+        """Keep what was fitted, and return it as nearcal sees it: the one model, or several together."""
+        models = {name: self._adapted(model) for name, model in fitted.items()} if adapted is None else adapted
+        if self._is_several():
+            self.estimator_: Any = dict(fitted)
+            return adapt(models)
+        self.estimator_ = fitted[_ALONE]
+        return models[_ALONE]
 
     def _adapted(self, fitted: Any) -> Any:
         return adapt(fitted, head=self.head, levels=self.levels, response=self.response, output=self.output)
 
-    def _estimator(self) -> Any:
-        return LinearRegression() if self.estimator is None else self.estimator
+    def _is_several(self) -> bool:
+        given = self.estimator
+        return isinstance(given, dict | list) and all(isinstance(name, str) for name in _names(given))
+
+    def _estimators(self) -> Mapping[str, Any]:
+        """Return the regressors by name; of one alone the name means nothing."""
+        if self._is_several():
+            return dict(self.estimator)
+        return {_ALONE: LinearRegression() if self.estimator is None else self.estimator}
 
     def _fitted_estimator(self) -> Any:
         if not hasattr(self, "calibrated_"):
             raise AttributeError(f"{type(self).__name__} is not fitted yet: call fit first")
-        return self.estimator_
+        return next(iter(self.estimator_.values())) if self._is_several() else self.estimator_
 
     def _check_data(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         if y is None:
@@ -313,6 +343,12 @@ def _as_weights(calibration_weight: Any, n: int) -> FloatArray:
     except InvalidInputError as error:
         raise InvalidInputError(str(error).replace("sample_weight", "calibration_weight", 1)) from None
     return weights
+
+
+def _names(estimators: Any) -> list[Any]:
+    """Return the names of several estimators: the keys of a dictionary, or the first of every pair of a list."""
+    pairs = estimators.items() if isinstance(estimators, dict) else estimators
+    return [pair[0] if isinstance(pair, tuple) and len(pair) == 2 else None for pair in pairs]
 
 
 def _is_given(time: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError, NearcalError
 from nearcal._saved import float_array, having, optional, require, savable, text, tuple_of
-from nearcal.distributions import Distribution
+from nearcal.distributions import Distribution, QuantileAverage
 from nearcal.models.adapters import ModelAdapter
 from nearcal.models.kept_rows import keep_rows
 
@@ -42,7 +42,8 @@ class Fingerprint:
     rows : object or None
         A few inputs of the calibration set, if they were kept.
     quantiles : ndarray of shape (m, 3) or None
-        Quantiles of their predictive distributions, at the levels 0.1, 0.5 and 0.9.
+        Quantiles of their predictive distributions, at the levels 0.1, 0.5 and 0.9; of several models each
+        one's, side by side.
     positions : ndarray of shape (m, d) or None
         Where they lie in the space of the calibration.
     """
@@ -54,6 +55,8 @@ class Fingerprint:
     positions: FloatArray | None = None
 
     def __post_init__(self) -> None:
+        whole = self.quantiles is None or self.quantiles.shape[1] % len(_LEVELS) == 0
+        require(whole, f"quantiles must have {len(_LEVELS)} columns a model")
         require((self.rows is None) == (self.quantiles is None), "rows and quantiles must go together")
         for values in (self.quantiles, self.positions):
             require(values is None or len(values) == len(self.rows), "each row that is kept must have its outputs")
@@ -102,7 +105,8 @@ class Fingerprint:
             return [f"it cannot take the inputs that were kept ({error})"]
         assert self.quantiles is not None
         found = []
-        width = self.quantiles[:, [-1]] - self.quantiles[:, [0]]
+        each = self.quantiles.reshape(len(self.quantiles), -1, len(_LEVELS))
+        width = np.repeat(each[:, :, -1] - each[:, :, 0], len(_LEVELS), axis=1)
         off = _excess(quantiles, self.quantiles, TOLERANCE * width)
         if off is not None:
             row, _ = off
@@ -127,7 +131,8 @@ class Fingerprint:
 
 def _ask(run: Run, rows: Any) -> tuple[FloatArray, FloatArray | None]:
     dist, positions = run(rows.restore())
-    return dist.ppf(_LEVELS), None if positions is None else np.array(positions)
+    models = dist.components if isinstance(dist, QuantileAverage) else (dist,)
+    return np.hstack([model.ppf(_LEVELS) for model in models]), None if positions is None else np.array(positions)
 
 
 def _excess(now: FloatArray, then: FloatArray, allowed: FloatArray) -> tuple[int, int] | None:

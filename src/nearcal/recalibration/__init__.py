@@ -9,6 +9,7 @@ from nearcal.recalibration._gp_beta import GPBetaRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
 from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.combined import CombinedRecalibrator
 from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
 from nearcal.recalibration.fade import FADES_TO, Fade, are_far_too_many, ranges_of, warn_of_faded
@@ -33,6 +34,7 @@ __all__ = [
     "QUANTILE_RULES",
     "SMOOTHINGS",
     "THINS",
+    "CombinedRecalibrator",
     "ConformalDistribution",
     "ConformalRecalibrator",
     "Correction",

@@ -4,7 +4,10 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
-from nearcal._arrays import FloatArray, as_space
+import numpy as np
+from scipy.special import ndtr
+
+from nearcal._arrays import FloatArray, IntArray, as_space
 from nearcal._growing import GrowingRows
 from nearcal._saved import count, float_array, having, instance, one_of, optional, require, savable, tuple_of
 from nearcal.distributions import Distribution, require_distribution
@@ -18,8 +21,9 @@ from nearcal.recalibration.local_options import check_options, neighborhood_of
 from nearcal.recalibration.neighborhoods import KNearest, Radius, Smoothing, WithinRadius
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.result import Recalibrated
-from nearcal.recalibration.score_laws import QUANTILE_RULES, QuantileRule
+from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.recalibration.scores_of_rows import LocalScores
+from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.workers import Workers
 from nearcal.space import (
     CalibrationSpace,
@@ -194,7 +198,16 @@ class LocalRecalibrator(ChangingSet):
 
     def _learn(self, calibration: CalibrationScores, space: FloatArray, folds: Folds | None) -> Self:
         neighborhood = neighborhood_of(self, calibration)
-        made_ready = CalibrationSpace(
+        return self._learn_in(self._ready(space, calibration, neighborhood, folds), calibration, neighborhood)
+
+    def _ready(
+        self,
+        space: FloatArray,
+        calibration: CalibrationScores,
+        neighborhood: KNearest | WithinRadius,
+        folds: Folds | None,
+    ) -> CalibrationSpace:
+        return CalibrationSpace(
             space,
             calibration.z,
             Scaling.of(self.scaling),
@@ -205,7 +218,6 @@ class LocalRecalibrator(ChangingSet):
             folds=folds,
             weights=calibration.weights,
         )
-        return self._learn_in(made_ready, calibration, neighborhood)
 
     def fit_space(self, calibration: CalibrationScores, space: CalibrationSpace) -> Self:
         """Learn from scores in a space that is ready; what is built there already is not built again."""
@@ -237,6 +249,31 @@ class LocalRecalibrator(ChangingSet):
         self.n_features_in_ = space.space.shape[1]
         self.n_cal_ = len(calibration)
         return self
+
+    def left_out_values(self, dist_cal: Distribution, scores: FloatArray, folds: Folds | None = None) -> FloatArray:
+        """Return the quantiles of calibration points at levels Φ(scores), each recalibrated by the others.
+
+        ``dist_cal`` are those given to ``fit``, with the ``folds`` that said who may speak for whom; a point for which
+        nobody may has NaN. The result has shape (n, s) for s scores.
+        """
+        self._require_fitted()
+        space = self._ready(self._positions(), self.calibration_, self.neighborhood_, folds)
+        left_out = LeaveOneOut(
+            self.calibration_,
+            lambda: space.views,
+            self.neighborhood_,
+            self.quantile_rule_,
+            Workers.of(self.workers),
+            tuple(one for one in self.corrections_ if not isinstance(one, LearntFade)),
+        )
+
+        def values(steps: Steps, rows: IntArray) -> FloatArray:
+            at, base = np.broadcast_to(scores, (len(rows), len(scores))), dist_cal[rows]
+            if self.quantile_rule_ in CONTINUOUS_RULES:
+                return left_out.law(steps).values(base, at)
+            return steps.quantiles(base, ndtr(at))
+
+        return left_out.gather(values, np.full((len(self.calibration_), len(scores)), np.nan))
 
     def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:
         """Return the recalibrated distributions of new rows; nothing is computed before it is asked for.

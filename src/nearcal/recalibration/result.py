@@ -283,6 +283,8 @@ class Recalibrated(Distribution):
         n, scores = len(self), self.scores
         size, radius = np.broadcast_to(scores.effective_size(n), n), np.full(n, np.inf)
         trust = scores.trust_in(n).view()
+        if scores.loudest is not None:
+            radius = scores.loudest.radius.view()
         if isinstance(scores, LocalScores):
             size, radius, trust = scores.visit(self.base, lambda near, base, rows: describe(near))
         for values in (size, radius, trust):
@@ -328,7 +330,8 @@ class Recalibrated(Distribution):
         array([False,  True])
         """
         check_false_alarm(false_alarm)
-        scores = self.scores
+        nearest = self if self.scores.loudest is None else self.scores.loudest
+        scores = nearest.scores
         if not isinstance(scores, LocalScores):
             return unknown_reliability(*self._describe, false_alarm)
 
@@ -336,7 +339,7 @@ class Recalibrated(Distribution):
             return (scores.neighborhood.isolation(near, scores.index, scores.points[rows]),)
 
         own = scores.own_isolation.sorted(scores.neighborhood, scores.workers.silent())
-        return judge(*self._describe, scores.visit(self.base, isolation)[0], own, false_alarm)
+        return judge(*self._describe, scores.visit(nearest.base, isolation)[0], own, false_alarm)
 
     def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
         """Compute the usual statistics in one pass over the rows, keeping no neighbourhoods.

@@ -5,8 +5,8 @@ them in chunks, hands out the law of each chunk (:mod:`nearcal.recalibration.sco
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Self, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from nearcal.recalibration.steps import EqualSteps, Steps
 from nearcal.recalibration.weighted_steps import steps_of
 from nearcal.recalibration.workers import Workers
 from nearcal.space import MOST_PAIRS, NeighborIndex
+
+if TYPE_CHECKING:
+    from nearcal.recalibration.result import Recalibrated
 
 Answers: TypeAlias = tuple[FloatArray, ...]
 Statistic: TypeAlias = Callable[[ScoreLaw, Distribution, Rows], Answers]
@@ -86,6 +89,11 @@ class ScoresOfRows(ABC):
     def effective_size(self, rows: int) -> FloatArray:
         """Return the number of equally weighted scores that would tell as much, shape (rows,)."""
         return np.full(rows, np.nan)
+
+    @property
+    def loudest(self) -> "Recalibrated | None":
+        """Whose neighbourhoods tell how near rows are to calibration points, where these scores have none."""
+        return None
 
     def trust_in(self, rows: int) -> FloatArray:
         """Return what share of the recalibration each row has, shape (rows,): 1 where nothing fades."""
@@ -193,6 +201,62 @@ def _in_chunks(base: Distribution, size: int, ask: Callable[[Distribution, slice
         return ask(base, slice(0, n))
     chunks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     return _join([ask(base[chunk], chunk) for chunk in chunks])
+
+
+class CombinedScores(CurveOfEachRow):
+    """What several recalibrators make of rows together, as a table of score quantiles a row.
+
+    Parameters
+    ----------
+    curve : Curve
+        Of the combination.
+    parts : sequence of Recalibrated
+        What each of them makes of the rows, and their ``weights``.
+    trust : ndarray of shape (n,), optional
+        What share of the curve each row has already, where the rest was drawn to the base; all by default.
+    """
+
+    def __init__(
+        self, curve: Curve, parts: "Sequence[Recalibrated]", weights: FloatArray, trust: FloatArray | None = None
+    ) -> None:
+        super().__init__(curve)
+        self.parts, self.weights, self.trust = tuple(parts), weights, trust
+        rates = [part.expected_faded for part in parts if part.expected_faded is not None]
+        self.expected_faded = max(rates, default=None)
+        self.n_cal = max((part.n_cal for part in parts if part.n_cal is not None), default=None)
+
+    @property
+    def loudest(self) -> "Recalibrated | None":
+        """The part of the greatest weight, of those that look at neighbours if there are any."""
+        order = sorted(range(len(self.parts)), key=lambda place: -self.weights[place])
+        return next((self.parts[p] for p in order if isinstance(self.parts[p].scores, LocalScores)), None)
+
+    def take(self, rows: IntArray) -> "CombinedScores":
+        """Return the scores of the chosen rows."""
+        trust = None if self.trust is None else self.trust[rows]
+        return CombinedScores(self.curve.take(rows), [part[rows] for part in self.parts], self.weights, trust)
+
+    def effective_size(self, rows: int) -> FloatArray:
+        """Return the mean of the parts' effective sizes, by their weights."""
+        return self._average([part.effective_size for part in self.parts])
+
+    def trust_in(self, rows: int) -> FloatArray:
+        """Return the mean of the parts' trust, by their weights, as far as the rows are trusted at all."""
+        known = self._average([part.trust for part in self.parts])
+        return known if self.trust is None else np.minimum(known, self.trust)
+
+    def faded(self, trust: FloatArray, false_alarm: float) -> "CombinedScores":
+        """Return curves drawn to that of the base."""
+        held = trust if self.trust is None else self.trust * trust
+        scores = CombinedScores(fade_curve(self.curve, trust, None), self.parts, self.weights, held)
+        scores.expected_faded = max(expected_share(false_alarm), self.expected_faded or 0.0)
+        return scores
+
+    def _average(self, values: Sequence[FloatArray]) -> FloatArray:
+        total = np.zeros(len(values[0]))
+        for weight, own in zip(self.weights, values, strict=True):
+            total = total + weight * own
+        return total
 
 
 class LocalScores(ScoresOfRows):

@@ -24,7 +24,7 @@ from nearcal.reporting._judgement import Observed, Places, all_rows, describe_pl
 from nearcal.reporting._page import Markup, as_text, build_page, shorten_all, shorten_features
 from nearcal.reporting._verdict import Change, Method, Verdict, decide
 from nearcal.space import as_units
-from nearcal.tuning import Tuning
+from nearcal.tuning import Combination, Tuning
 
 _METRICS: tuple[Metric, ...] = ("crps", "rmse", "interval_score", "coverage", "width")
 _REGIONAL: tuple[Metric, ...] = ("worst_region_coverage", "regional_coverage_error")
@@ -97,7 +97,7 @@ def report(
     time: Any = None,
     k: int | None = None,
     points: int = 50_000,
-    tuning: Tuning | None = None,
+    tuning: Tuning | Combination | None = None,
     path: str | PathLike[str] | None = None,
     rng: int = 0,
 ) -> Report:
@@ -174,7 +174,7 @@ def report(
     unit = as_text(unit, "unit")
     response = f"{response} ({unit})" if unit else response
     check_count(rng, "rng", 0)
-    if not isinstance(tuning, Tuning | None):
+    if not isinstance(tuning, Tuning | Combination | None):
         raise InvalidInputError(
             f"tuning must be what nearcal.tune returns, such as calibrated.tuning, got {type(tuning).__name__}"
         )
@@ -313,7 +313,7 @@ def _parts(
     title: str,
     unit: str,
     rng: int,
-    tuning: Tuning | None,
+    tuning: Tuning | Combination | None,
 ) -> dict[str, Markup]:
     coverage, n = methods[0].observed.coverage, methods[0].overall.n
     settings = {

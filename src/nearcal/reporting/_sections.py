@@ -11,7 +11,7 @@ from nearcal.reporting._evaluate import Evaluation
 from nearcal.reporting._judgement import POWER, SIGNIFICANT, SMALL_DISTANCE, SMALL_GAP, Grade, Judgement
 from nearcal.reporting._page import Markup, element, join, shorten, shorten_all
 from nearcal.reporting._verdict import Method, Verdict
-from nearcal.tuning import Tuning
+from nearcal.tuning import Combination, Tuning
 
 _METRICS = {
     "crps": ("Error of the predictive distribution (CRPS)", "lower is better"),
@@ -68,7 +68,7 @@ def table_section(evaluation: Evaluation, coverage: float, unit: str) -> Markup:
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table of metrics")
 
 
-def choice_section(tuning: Tuning) -> Markup:
+def choice_section(tuning: Tuning | Combination) -> Markup:
     """Return how recalibration was chosen on the calibration set: the reason, and the best candidate of every kind."""
     head = [element("th", "Recalibration", scope="col"), element("th", "tried", class_="number", scope="col")]
     head += [

@@ -2,6 +2,7 @@
 
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choosing import tune
+from nearcal.tuning.combining import Combination, combine
 from nearcal.tuning.evidence import Tuning
 
-__all__ = ["Candidate", "Tuning", "tune"]
+__all__ = ["Candidate", "Combination", "Tuning", "combine", "tune"]

@@ -630,7 +630,7 @@ def test_ensemble_of_point_predictions_is_a_mixture_of_normals():
     variances = np.mean((Y[:, np.newaxis] - points) ** 2, axis=0)
     close(dist.mean(), points.mean(axis=1))
     close(dist.var(), variances.mean() + points.var(axis=1))
-    close(positions["output"], points)
+    close(positions["output"], np.column_stack([points, points.std(axis=1)]))  # and how far they disagree
     close(positions["0"], np.column_stack([by_hand(net, X)[0] for net in members]))
     np.testing.assert_array_equal(positions["input"], X)
 

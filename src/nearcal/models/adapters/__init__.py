@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nearcal.models.adapters._skpro import SkproModel
     from nearcal.models.adapters._torch import TorchModel
     from nearcal.models.adapters.function import FunctionModel
+    from nearcal.models.adapters.several import SeveralModels
 
 __all__ = [
     "ColumnsModel",
@@ -27,6 +28,7 @@ __all__ = [
     "NormalHead",
     "PointHead",
     "QuantileHead",
+    "SeveralModels",
     "SklearnModel",
     "SkproModel",
     "TorchModel",

@@ -73,7 +73,7 @@ class SklearnModel(RegressorModel):
       trees that part two rows. (HistGradientBoostingRegressor does not tell its leaves.)
     - "leaf_values": what each tree contributes to the prediction, one column a tree. The two complement one another:
       leaves weigh all trees alike, values weigh the early trees of a boosted model most.
-    - "output": what the head reads.
+    - "output": what the head reads; of a forest its prediction and the standard deviation of its trees.
 
     Examples
     --------
@@ -107,7 +107,8 @@ class SklearnModel(RegressorModel):
         if isinstance(model, TransformedTargetRegressor):
             inner = take_apart(model.regressor_, output)
             # increasing transformations, as all usual ones are, map quantiles to quantiles
-            return Anatomy(predict, inner.spaces, inner.trees, levels=inner.levels, targets=inner.targets)
+            spaces = {name: space for name, space in inner.spaces.items() if name != "output"}
+            return Anatomy(predict, spaces, inner.trees, levels=inner.levels, targets=inner.targets)
         if isinstance(model, MLPRegressor):
             hidden = range(1, len(model.coefs_))
             spaces = {f"hidden{depth}": partial(_hidden, model, depth) for depth in hidden}
@@ -120,10 +121,13 @@ class SklearnModel(RegressorModel):
             return Anatomy(predict, staged, levels=_quantile_level(model))
         trees = _take_apart_trees(model, output)
         draws: dict[str, Callable[[Any], Any]] = {}
+        ends: dict[str, Callable[[Any], FloatArray]] = {}
         # the trees of a forest are predictions; those of a boosted model only add up to one
         if trees is not None and isinstance(model, _FORESTS):
             draws = {"trees": partial(_tree_draws, trees)}
-        return Anatomy(predict, trees=trees, readings=draws, levels=_quantile_level(model), targets=targets)
+            if trees.values:
+                ends = {"output": partial(_mean_and_spread, predict, trees)}
+        return Anatomy(predict, ends, trees, draws, levels=_quantile_level(model), targets=targets)
 
 
 def _require_fitted_regressor(model: Any) -> None:
@@ -215,6 +219,11 @@ def _trees(model: Any) -> list[Any]:
     if isinstance(model, (*_FORESTS, GradientBoostingRegressor)):
         return [tree.tree_ for tree in np.ravel(model.estimators_)]
     return []
+
+
+def _mean_and_spread(predict: Callable[[Any], Any], trees: Trees, X: Any) -> FloatArray:
+    mean = np.asarray(predict(X), dtype=np.float64)
+    return np.column_stack([mean, trees.spread(X)])
 
 
 def _tree_draws(trees: Trees, X: Any) -> Distribution:

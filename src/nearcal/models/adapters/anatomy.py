@@ -38,6 +38,10 @@ class Trees:
         numbers = self.numbers(X)
         return np.stack([value[leaf] for value, leaf in zip(self.values, numbers.T, strict=False)], axis=1)
 
+    def spread(self, X: Any) -> FloatArray:
+        """Return the standard deviation of what the trees say of each row, shape (n, 1): how far a forest disagrees."""
+        return spread_of(list(self.leaf_values(X).T[:, :, np.newaxis]))
+
 
 @dataclass(frozen=True)
 class Anatomy:
@@ -129,6 +133,12 @@ def as_numbers(X: Any) -> FloatArray:
         if not columns:
             raise
         raise InvalidInputError(f"X must hold numbers without gaps, got {columns}") from error
+
+
+def spread_of(members: Sequence[FloatArray]) -> FloatArray:
+    """Return the standard deviation over members of an ensemble of what they put out, of the shape of one."""
+    mean = sum(members[1:], members[0]) / len(members)  # one after the other, whatever the number of rows
+    return np.sqrt(sum(((member - mean) ** 2 for member in members), np.zeros(mean.shape)) / len(members))
 
 
 def require_regressor(model: Any, fitted: bool, kind: str) -> None:

@@ -22,7 +22,9 @@ _ADAPTERS = {
     "skpro": ("_skpro", "SkproModel"),
     "sklearn": ("_sklearn", "SklearnModel"),
     "function": ("function", "FunctionModel"),  # no framework: a function of the user's
+    "several": ("several", "SeveralModels"),
 }
+_OWN = ("function", "several")  # which no package stands behind
 NETWORKS = ("keras", "torch")
 
 
@@ -96,7 +98,8 @@ def adapt(model: Any, **options: Any) -> ModelAdapter:
         A torch.nn.Module or a Keras 3 model, or a list of either (a deep ensemble); a fitted model of LightGBM,
         XGBoost, NGBoost, skpro or scikit-learn, or any object with a ``predict`` method, or several of them that
         predict one quantile each, as a mapping of levels to models or a list of models that know their level; a
-        function of inputs that returns predictions (:class:`nearcal.models.adapters.FunctionModel`); or a
+        function of inputs that returns predictions (:class:`nearcal.models.adapters.FunctionModel`); a mapping of names
+        to several models of the same response (:class:`nearcal.models.adapters.SeveralModels`); or a
         :class:`nearcal.models.adapters.ModelAdapter`, which is returned as it is.
     **options
         Passed on to the adapter, for example ``head="normal"`` or ``mc_dropout=100``; see the classes in
@@ -119,17 +122,29 @@ def adapt(model: Any, **options: Any) -> ModelAdapter:
                 "give them when you build the adapter"
             )
         return model
+    if isinstance(model, Mapping) and all(isinstance(name, str) for name in model):
+        return _several(model, options)
     framework = framework_of(model)
     if framework is None:
         raise InvalidInputError(
             f"model must be a torch.nn.Module, a Keras model, a list of either, or a fitted model of "
-            f"{', '.join(name for name in _ADAPTERS if name not in (*NETWORKS, 'function'))} or with a predict method, "
+            f"{', '.join(name for name in _ADAPTERS if name not in (*NETWORKS, *_OWN))} or with a predict method, "
             f"or a function of X, got {_description(model)}; for any other, write a subclass of "
             "nearcal.adapters.ModelAdapter with layers(), distribution(X) and represent(X, layer)"
         )
     adapter = adapter_class(framework)
     _check_options(adapter, options)
     return adapter(model, **options)
+
+
+def _several(models: Mapping[str, Any], options: Mapping[str, Any]) -> ModelAdapter:
+    if options:
+        raise InvalidParameterError(
+            f"options go with one of several models, got {', '.join(options)}; give them where it is adapted: "
+            f"{{{next(iter(models), 'name')!r}: nc.adapt(model, {next(iter(options))}=...), ...}}"
+        )
+    several: ModelAdapter = adapter_class("several")(models)
+    return several
 
 
 def framework_of(model: Any) -> str | None:
@@ -141,7 +156,7 @@ def framework_of(model: Any) -> str | None:
         framework = framework_of(list(model.values()))
         return None if framework in NETWORKS else framework
     roots = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
-    known = next((framework for framework in _ADAPTERS if framework in roots and framework != "function"), None)
+    known = next((framework for framework in _ADAPTERS if framework in roots and framework not in _OWN), None)
     if known is not None or isinstance(model, type):  # a class is called to make a model: it is none
         return known
     if callable(getattr(model, "predict", None)):
@@ -152,7 +167,7 @@ def framework_of(model: Any) -> str | None:
 def adapter_class(framework: str) -> Any:
     """Import the adapter of a framework."""
     module, name = _ADAPTERS[framework]
-    if framework != "function":
+    if framework not in _OWN:
         import_extra(framework, framework, f"nearcal.adapters.{name}")
     return getattr(import_module(f"nearcal.models.adapters.{module}"), name)
 

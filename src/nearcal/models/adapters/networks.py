@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nearcal._arrays import FloatArray, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution, Mixture, Samples
+from nearcal.models.adapters.anatomy import spread_of
 from nearcal.models.adapters.base import ModelAdapter
 from nearcal.models.adapters.batches import Inputs, Thinning, join, leaves, positions, require_rows
 from nearcal.models.adapters.heads import Head, HeadLike, PointHead, Response, choose_head, guess_head, learnt_head
@@ -262,7 +263,9 @@ class NetworkModel(ModelAdapter):
         if layer == "input":
             return inputs.positions()
         if layer == "output":
-            return np.concatenate([positions(passed.output) for passed in plain], axis=1)
+            members = [positions(passed.output) for passed in plain]
+            spread = [spread_of(members)] if len(members) > 1 else []  # near are rows of which they are as unsure
+            return np.concatenate([*members, *spread], axis=1)
         return np.concatenate([passed.positions[layer] for passed in plain], axis=1)
 
     def _check_layers(self, layers: Sequence[str]) -> None:

@@ -1,0 +1,80 @@
+"""Rows known by tables of quantiles, one table a model: their pools, their scores, and the weights that suit best."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from nearcal._arrays import FloatArray
+from nearcal._sample_weights import effective_size
+from nearcal.distributions import AVERAGED_SCORES as SCORES
+from nearcal.distributions import average_rows
+from nearcal.distributions.interpolation import Interpolated
+
+Pool = Literal["quantiles", "mixture"]
+POOLS: tuple[Pool, ...] = get_args(Pool)
+LEVELS: FloatArray = ndtr(SCORES)
+
+# ∫ over levels as a sum over scores: 2 φ(z) dz, so that pinball losses add up to a CRPS
+_SHARES = 2 * np.exp(-(SCORES**2) / 2) / np.sqrt(2 * np.pi) * (SCORES[1] - SCORES[0])
+_EQUAL = 20.0  # rows' worth of score by which weights are drawn to equal ones: see ``learn_weights``
+_LIGHTEST = 0.01  # of all weight: a model with less is left out
+
+
+def pool_tables(pool: Pool, shares: FloatArray, tables: Sequence[FloatArray]) -> FloatArray:
+    """Return the quantiles of a combination of rows that are known by theirs, (n, 41)."""
+    weights = np.broadcast_to(shares, (len(tables[0]), len(shares)))
+    if pool == "quantiles":
+        return np.sort(average_rows(weights, tables), axis=1)
+    used = [place for place, share in enumerate(shares) if share > 0]
+    values = np.sort(np.hstack([tables[place] for place in used]), axis=1)
+    below, above = np.zeros(values.shape), np.zeros(values.shape)
+    for place in used:
+        z = Interpolated(SCORES[np.newaxis], tables[place], normal_tails=False).z(values)
+        z = np.clip(z, SCORES[0], SCORES[-1])  # beyond its outermost quantiles a table knows nothing
+        below, above = below + shares[place] * ndtr(z), above + shares[place] * ndtr(-z)
+    lighter = ndtri(np.clip(np.minimum(below, above), 0.0, 0.5))
+    reached = np.sort(np.where(below < above, lighter, -lighter), axis=1)
+    return Interpolated(reached, values, normal_tails=True).from_z(SCORES[np.newaxis])
+
+
+def table_crps(table: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the CRPS of rows that are known by their quantiles at 41 levels: a sum of pinball losses, (n,)."""
+    above = y[:, np.newaxis] - table
+    return (_SHARES * np.maximum(LEVELS * above, (LEVELS - 1) * above)).sum(axis=1)
+
+
+def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Return the weights, of sum 1, with which the average of tables has the least mean CRPS, drawn to equal ones.
+
+    To the mean score over n points is added c S Σ_m (w_m - 1/M)² / n, with S the mean score of the best model: as if
+    some c points more had told that all models are alike. Points may count by weights of shape (n,); n is then their
+    effective size.
+    """
+    from scipy.optimize import minimize  # which most who recalibrate have no use for
+
+    known = ~np.isnan(np.sum([table[:, 0] for table in tables], axis=0))
+    stack, y = np.stack([table[known] for table in tables]), y[known]
+    share = np.ones(len(y)) if weights is None else weights[known]
+    share = share / share.sum()
+    unit = min(float(share @ table_crps(table, y)) for table in stack)
+    equal = np.full(len(tables), 1 / len(tables))
+    if not 0 < unit < np.inf:
+        return equal
+    penalty = _EQUAL / effective_size(share)
+
+    def objective(w: FloatArray) -> tuple[float, FloatArray]:
+        table = np.einsum("m,mnk->nk", w, stack)
+        slopes = _SHARES * np.where(y[:, np.newaxis] > table, -LEVELS, 1 - LEVELS)
+        gradient = np.einsum("n,nk,mnk->m", share, slopes, stack) / unit + 2 * penalty * (w - equal)
+        return float(share @ table_crps(table, y)) / unit + penalty * float(((w - equal) ** 2).sum()), gradient
+
+    sums_to_one: Any = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
+    found = minimize(
+        objective, equal, jac=True, method="SLSQP", bounds=[(0, 1)] * len(equal), constraints=sums_to_one,
+        options={"maxiter": 200, "ftol": 1e-8},
+    )  # fmt: skip
+    w = found.x if objective(found.x)[0] < objective(equal)[0] else equal
+    w = np.where(w < _LIGHTEST, 0.0, w)
+    return w / w.sum()
