@@ -234,7 +234,7 @@ class _Fixed(TwoLayers):
 def test_what_tuning_chooses_is_read_by_the_predictive_rule_and_polished(data):
     tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30})
     assert tuned.tuning.chosen.kind == "local"
-    assert tuned.recalibrator.corrections[-2:] == (nc.Polish(trend=True), tuned.tuning.fade)
+    assert tuned.recalibrator.corrections[-2:] == (nc.Polish(drift=True), tuned.tuning.fade)
     assert tuned.recalibrator.quantile_rule == "predictive"
 
 

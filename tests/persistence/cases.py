@@ -88,7 +88,7 @@ CASES = {
     "all corrections": local(
         3, k=50, corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()], quantile_rule="predictive"
     ),
-    "faded": local(3, k=50, corrections=(nc.Polish(trend=True), nc.Fade(0.02)), quantile_rule="predictive"),
+    "faded": local(3, k=50, corrections=(nc.Polish(drift=True), nc.Fade(0.02)), quantile_rule="predictive"),
     "faded to all, radius": local(2, radius=nc.Radius(2.0, 20), corrections=(nc.Fade(0.3, "global"),)),
     "faded, cosine": local(3, k=50, metric="cosine", corrections=(nc.Fade(),)),
     "tuned": lambda: nc.tune(*calibration_set(3, 120), k=20, rule="best").recalibrator,

@@ -404,7 +404,7 @@ def test_rows_fade_unless_said_otherwise(fade):
     by_gain = nc.Fade(float(f"{0.01 * (1.5 * gain) ** 4:.2g}"))
     assert by_gain.false_alarm < 0.01
     assert tuning.fade == {"auto": by_gain, True: by_gain, 0.1: nc.Fade(0.1), False: None}[fade]
-    assert tuning.recalibrator.corrections == (nc.Polish(trend=True), *((tuning.fade,) if tuning.fade else ()))
+    assert tuning.recalibrator.corrections == (nc.Polish(drift=True), *((tuning.fade,) if tuning.fade else ()))
 
 
 @pytest.mark.parametrize("fade", ["no", 0.0, 1.0, -0.1, None])
@@ -456,7 +456,7 @@ def test_the_recalibrator_is_fitted_as_if_by_hand_to_the_last_bit(case):
         quantile_rule=rule,
         corrections=(nc.LocalLinear(),) * chosen.linear
         + (nc.Shrinkage(),) * chosen.shrinkage
-        + (nc.Polish(trend=True),) * polish
+        + (nc.Polish(drift=True),) * polish
         + (tuning.fade,),
     )
     assert repr(fitted) == repr(by_hand)

@@ -23,7 +23,7 @@ from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Neighborhoods
-from nearcal.recalibration.row_trend import latest_rows
+from nearcal.recalibration.row_drift import latest_rows
 from nearcal.space import MOST_AXES, View
 
 if TYPE_CHECKING:
@@ -348,7 +348,7 @@ def _trust(variance: float, error_variance: FloatArray) -> FloatArray:
 _KNOTS = 63
 
 
-@savable(trend=flag)
+@savable(drift=flag)
 @dataclass(frozen=True)
 class Polish(Correction):
     """Make up, for all rows alike, for what neighbourhoods get wrong on average.
@@ -361,21 +361,21 @@ class Polish(Correction):
 
     Parameters
     ----------
-    trend : bool
-        Whether to test such scores for a trend along the rows, of their level or their spread, in order of time where
+    drift : bool
+        Whether to test such scores for a drift along the rows, of their level or their spread, in order of time where
         ``time`` is given to ``fit``, else as they come. Where there is one, at a rate of false alarms of 1 in 1,000
         (rows that err alike for a while count for fewer), the latest quarter of the rows alone is learnt from, 100 rows
         at least, and a :class:`nearcal.DependenceWarning` tells: new rows come after them.
     """
 
-    trend: bool = False
+    drift: bool = False
 
     needs_continuous_rule = True
 
     def check(self) -> None:
         """Validate the parameter."""
-        if not isinstance(self.trend, bool):
-            raise InvalidParameterError(f"trend must be True or False, got {self.trend!r}")
+        if not isinstance(self.drift, bool):
+            raise InvalidParameterError(f"drift must be True or False, got {self.drift!r}")
 
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntPolish | None":
         """Learn from the scores of calibration points in the distributions that the others make for them.
@@ -387,7 +387,7 @@ class Polish(Correction):
         worth the probability (n q + ½) / (n + 1), with n the effective size.
         """
         scores, rows = _left_out_scores(left_out)
-        if self.trend:
+        if self.drift:
             by_time = left_out.order[np.isin(left_out.order, rows)]
             latest = latest_rows(scores, np.searchsorted(rows, by_time))
             scores, rows = scores[latest], rows[latest]

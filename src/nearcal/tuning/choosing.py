@@ -29,7 +29,7 @@ from nearcal.recalibration import (
 from nearcal.recalibration.base import weighted_rows
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.progress import Report
-from nearcal.recalibration.row_trend import latest_rows
+from nearcal.recalibration.row_drift import latest_rows
 from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant, kept_relations
 from nearcal.tuning.candidates import Candidate
@@ -183,7 +183,7 @@ def tune(
         Whether there is a :class:`Shrinkage`; "auto" tries both, for the two best local candidates.
     polish : "auto" or bool
         Whether a local choice is followed by :class:`Polish`; "auto" does so where the quantile rule allows it. Unless
-        there are ``groups`` alone, or ``time`` is False, it looks for a trend along the rows.
+        there are ``groups`` alone, or ``time`` is False, it looks for a drift along the rows.
     fade : "auto", bool or float
         Whether rows unlike the calibration set keep their base distribution, by degrees, after a local choice
         (:class:`Fade`); a number is its ``false_alarm``. "auto" is True: a hundredth; or, with g the leave-one-out
@@ -263,9 +263,9 @@ def tune(
     rows has by chance, a :class:`DependenceWarning` says so, and rows are kept together in ten stretches in the order
     given, each recalibrated by those that are at least half a stretch away. ``time=False`` leaves that out.
 
-    Left-out scores of a local choice, and scores before a global one, are also tested for a trend along the rows, of
+    Left-out scores of a local choice, and scores before a global one, are also tested for a drift along the rows, of
     their level or their spread: in order of time, or as they come where nothing is said. Where there is one, the latest
-    quarter of the rows alone says how predictions are off overall (``Polish(trend=True)``, which has the details); a
+    quarter of the rows alone says how predictions are off overall (``Polish(drift=True)``, which has the details); a
     global choice is fitted to it.
 
     With weights a row is left out with all of its weight, and k keeps its meaning. The mean of scores is weighted, with
@@ -393,7 +393,7 @@ def _fit(
             calibration = calibration.restricted(latest_rows(calibration.z, by_time))
         return GlobalRecalibrator(quantile_rule=menu.quantile_rule).fit_scores(calibration)
     assert chosen.k is not None
-    polish = Polish(trend=by_time is not None) if menu.polish else None
+    polish = Polish(drift=by_time is not None) if menu.polish else None
     recalibrator = chosen.local_recalibrator(menu.quantile_rule, polish, menu.fade, workers)
     return recalibrator.fit_space(calibration, places[chosen.place].for_neighbors(chosen.k))
 

@@ -1,4 +1,4 @@
-"""Scores along the rows: trends are seen, chance and dependence are not taken for one, and then the latest count."""
+"""Scores along the rows: drifts are seen, chance and dependence are not taken for one, and then the latest count."""
 
 import warnings
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.recalibration.row_trend import FALSE_ALARM, correlation_with_order, latest_rows
+from nearcal.recalibration.row_drift import FALSE_ALARM, correlation_with_order, latest_rows
 
 N = 1200
 RNG = np.random.default_rng(8)
@@ -27,7 +27,7 @@ def test_the_correlation_is_pearsons():
 
 
 @pytest.mark.parametrize("kind", DRIFTS)
-def test_a_trend_leaves_the_latest_quarter_and_is_told(kind):
+def test_a_drift_leaves_the_latest_quarter_and_is_told(kind):
     with pytest.warns(nc.DependenceWarning, match=r"the 300 latest of 1200 rows"):
         rows = latest_rows(DRIFTS[kind], np.arange(N))
     np.testing.assert_array_equal(rows, np.arange(900, N))
@@ -46,7 +46,7 @@ def test_a_hundred_rows_are_left_at_least_and_few_tell_nothing():
     assert len(latest_rows(steep[:15], np.arange(15))) == 15
 
 
-def test_what_is_significant_but_small_is_no_trend():
+def test_what_is_significant_but_small_is_no_drift():
     many = np.random.default_rng(1).normal(size=200_000) + 0.1 * np.linspace(0, 1, 200_000)
     correlation, in_errors = correlation_with_order(many)
     assert in_errors > 8 > 0.05 > correlation
@@ -56,7 +56,7 @@ def test_what_is_significant_but_small_is_no_trend():
 @pytest.mark.parametrize("n", [120, 400])
 @pytest.mark.parametrize("serial", [0.0, 0.6])
 def test_false_alarms(n, serial):
-    """Of 4,000 sets of rows without a trend at most 4 · 4 alarms: four standard deviations above 1 in 1,000.
+    """Of 4,000 sets of rows without a drift at most 4 · 4 alarms: four standard deviations above 1 in 1,000.
 
     Of autoregressive rows the ranks follow each other less than rows do, and few of them tell their correlation badly:
     at n = 120 it is held to 1 in 100.
@@ -77,7 +77,7 @@ def drifting(n, seed, growth=1.0):
 
 
 @pytest.mark.parametrize("kind", ["local", "global"])
-def test_what_is_chosen_follows_the_trend(kind):
+def test_what_is_chosen_follows_the_drift(kind):
     """Predictions are as wide as the latest rows ask for, which is nearer to what comes than all rows are."""
     dist, y, x = drifting(4000, 3)
     cal = slice(0, 3000)
@@ -91,9 +91,9 @@ def test_what_is_chosen_follows_the_trend(kind):
     assert 1 < scores[0] < scores[1] - 0.1
 
 
-def test_the_trend_is_in_order_of_time_where_it_is_given():
+def test_the_drift_is_in_order_of_time_where_it_is_given():
     dist, y, x = drifting(2000, 4, growth=3.0)
-    options = {"quantile_rule": "predictive", "corrections": (nc.Polish(trend=True),)}
+    options = {"quantile_rule": "predictive", "corrections": (nc.Polish(drift=True),)}
     shuffled = np.random.default_rng(1).permutation(2000)
     with pytest.warns(nc.DependenceWarning, match="of 1[0-9]{3} rows"):  # those with two fifths of all before them
         by_time = nc.LocalRecalibrator(200, **options).fit(dist[shuffled], y[shuffled], x[shuffled], time=shuffled)
@@ -115,5 +115,5 @@ def test_groups_alone_and_an_order_that_means_nothing_are_not_looked_at():
 
 
 def test_the_parameter_is_checked():
-    with pytest.raises(nc.InvalidParameterError, match="trend must be"):
-        nc.LocalRecalibrator(5, quantile_rule="predictive", corrections=(nc.Polish(trend="yes"),)).fit(*drifting(20, 1))
+    with pytest.raises(nc.InvalidParameterError, match="drift must be"):
+        nc.LocalRecalibrator(5, quantile_rule="predictive", corrections=(nc.Polish(drift="yes"),)).fit(*drifting(20, 1))

@@ -1,6 +1,6 @@
 """Whether scores change along the rows of a calibration set, in level or in spread; and which rows then count.
 
-New rows come after those of the calibration set. Where what is left of the errors has a trend, the latest rows are more
+New rows come after those of the calibration set. Where what is left of the errors has a drift, the latest rows are more
 like new ones than all rows are.
 """
 
@@ -12,19 +12,19 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import DependenceWarning, warn_user
 
 FALSE_ALARM = 1e-3  # of both tests together
-_LEAST_TREND = 0.05  # as a correlation with the order: what is less changes spreads by a tenth from first to last
-_FEWEST = 20  # rows: of fewer no trend can be told
-_LATEST, _ENOUGH = 0.25, 100  # share of the rows that counts where there is a trend; but so many at least
+_LEAST_DRIFT = 0.05  # as a correlation with the order: what is less changes spreads by a tenth from first to last
+_FEWEST = 20  # rows: of fewer no drift can be told
+_LATEST, _ENOUGH = 0.25, 100  # share of the rows that counts where there is a drift; but so many at least
 
 
 def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
-    """Return the rows that stand for new ones, in increasing order: all, or the latest where scores have a trend.
+    """Return the rows that stand for new ones, in increasing order: all, or the latest where scores have a drift.
 
     Level and spread are tested by the correlation ρ of places in ``order`` with normal scores of ranks R: with
     Φ⁻¹(R / (n + 1)) of the scores, and with squares of Φ⁻¹(½ + R / (2n + 2)) of their absolute values, as in the test
     of Klotz. With r the correlation of those that follow each other, less their line, at least 0, it comes to
     ρ √((n - 1)(1 - r) / (1 + r)) standard errors: rows that err alike for a while are worth fewer. Each is held to a
-    probability of 0.0005, and what is below 0.05 is no trend to speak of. If there is one, it is told.
+    probability of 0.0005, and what is below 0.05 is no drift to speak of. If there is one, it is told.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
     n = len(scores)
     shares = rankdata(scores[order]) / (n + 1), rankdata(np.abs(scores[order])) / (n + 1)
     level, spread = correlation_with_order(ndtri(shares[0])), correlation_with_order(ndtri(0.5 + shares[1] / 2) ** 2)
-    if n < _FEWEST or not (_is_trend(*level) or _is_trend(*spread)):
+    if n < _FEWEST or not (_is_drift(*level) or _is_drift(*spread)):
         return np.arange(n)
     count = max(int(np.ceil(_LATEST * n)), min(_ENOUGH, n))
     if count < n:
@@ -65,10 +65,10 @@ def correlation_with_order(values: FloatArray) -> tuple[float, float]:
         return 0.0, 0.0
     together = float(values @ places)
     correlation = together / np.sqrt(total * length)
-    rest = values - together / length * places  # a trend alone makes neighbours alike
+    rest = values - together / length * places  # a drift alone makes neighbours alike
     serial = max(float(rest[:-1] @ rest[1:]) / max(float(rest @ rest), 1e-300), 0.0)
     return correlation, correlation * np.sqrt((n - 1) * (1 - serial) / (1 + serial))
 
 
-def _is_trend(correlation: float, in_errors: float) -> bool:
-    return abs(correlation) >= _LEAST_TREND and abs(in_errors) > -float(ndtri(FALSE_ALARM / 4))
+def _is_drift(correlation: float, in_errors: float) -> bool:
+    return abs(correlation) >= _LEAST_DRIFT and abs(in_errors) > -float(ndtri(FALSE_ALARM / 4))
