@@ -41,6 +41,7 @@ from nearcal.online import OnlinePrediction as OnlinePrediction
 from nearcal.online import OnlineRecalibrator as OnlineRecalibrator
 from nearcal.persistence import load as load
 from nearcal.persistence import save as save
+from nearcal.recalibration import Caution as Caution
 from nearcal.recalibration import ConformalDistribution as ConformalDistribution
 from nearcal.recalibration import ConformalRecalibrator as ConformalRecalibrator
 from nearcal.recalibration import Fade as Fade
@@ -59,6 +60,7 @@ from nearcal.recalibration import Recalibrated as Recalibrated
 from nearcal.recalibration import Reliability as Reliability
 from nearcal.recalibration import Shrinkage as Shrinkage
 from nearcal.recalibration import Summary as Summary
+from nearcal.recalibration import Trend as Trend
 from nearcal.recalibration import VarianceScaling as VarianceScaling
 from nearcal.recalibration import WeightedSample as WeightedSample
 from nearcal.recalibration import Workers as Workers

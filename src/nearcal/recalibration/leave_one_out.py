@@ -39,6 +39,8 @@ class LeaveOneOut:
     workers : Workers
     corrections : tuple of LearntCorrection
         What is made of neighbours' scores.
+    asked : ndarray, optional
+        The points that are looked at where nothing else is said; None for all.
     """
 
     calibration: CalibrationScores
@@ -47,6 +49,7 @@ class LeaveOneOut:
     quantile_rule: QuantileRule
     workers: Workers
     corrections: tuple[LearntCorrection, ...] = ()
+    asked: IntArray | None = None
 
     def corrected(self, correction: LearntCorrection) -> "LeaveOneOut":
         """Return the same with one more correction."""
@@ -64,6 +67,7 @@ class LeaveOneOut:
         Within a radius, points with fewer than ``min_neighbors`` others get NaN: what a thin neighbourhood gets instead
         says nothing of the others. Points that are looked up in no view keep the value that they have.
         """
+        rows = self.asked if rows is None else rows
         for view in self.views():
             places = np.arange(len(view.rows)) if rows is None else np.flatnonzero(np.isin(view.rows, rows))
             if len(places):
@@ -76,7 +80,7 @@ class LeaveOneOut:
         order = view.index.order(view.queries[places])
         order = places if order is None else places[order]
         neighbors = self._neighbors(view.index)
-        corrections = tuple(correction.seen_in(view, neighbors) for correction in self.corrections)
+        corrections = tuple(correction.seen_in(view, neighbors, self.calibration) for correction in self.corrections)
 
         most = self.workers.pairs_per_chunk()
 
@@ -87,7 +91,7 @@ class LeaveOneOut:
                 near = self._find(view.index, view.queries[places], view.rows[places], most)
                 places = places[: len(near.which)]
                 rows = view.rows[places]
-                near = correct(near, view.queries[places], self.calibration.z, corrections)
+                near = correct(near, view.queries[places], self.calibration.z, corrections, rows)
                 for part in near.split(most):
                     steps = Steps(near.part(part), self.calibration)
                     result = statistic(steps, rows[part])

@@ -20,6 +20,7 @@ from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.recalibration.scores_of_rows import LocalScores
+from nearcal.recalibration.trend import LearntTrend
 from nearcal.recalibration.workers import Workers
 from nearcal.space import (
     METRICS,
@@ -93,10 +94,10 @@ class LocalRecalibrator(Recalibrator):
     quantile_rule : {"step", "interpolated", "predictive", "conservative"}
         How the weighted scores are read, see :class:`Recalibrated`: "step" is the paper's.
     corrections : sequence of Correction
-        What to do, in this order, about neighbourhoods being wider than a point, and small: :class:`LocalLinear`,
-        :class:`Shrinkage`, then :class:`Polish`; and last about rows unlike the calibration set: :class:`Fade`. None
-        by default, as in the paper. What they learn from calibration points is learnt from each among the others, with
-        a relevance learnt without the fifth of the points that it belongs to.
+        What to do, in this order, about neighbourhoods being wider than a point, and small: :class:`Trend`,
+        :class:`LocalLinear`, :class:`Shrinkage`, then :class:`Polish`; and last about rows unlike the calibration set:
+        :class:`Fade`. None by default, as in the paper. What they learn from calibration points is learnt from each
+        among the others, with a relevance learnt without the fifth of the points that it belongs to.
     workers : Workers, optional
         Threads, memory and progress.
 
@@ -474,8 +475,8 @@ class LocalRecalibrator(Recalibrator):
         for correction in self.corrections:
             if not isinstance(correction, Correction):
                 raise InvalidParameterError(
-                    "corrections must be a sequence of nearcal.LocalLinear(), nearcal.Shrinkage(), nearcal.Polish() "
-                    f"and nearcal.Fade(), got {correction!r} among them"
+                    "corrections must be a sequence of nearcal.Trend(), nearcal.LocalLinear(), nearcal.Shrinkage(), "
+                    f"nearcal.Polish() and nearcal.Fade(), got {correction!r} among them"
                 )
             correction.check()
             if correction.needs_continuous_rule and self.quantile_rule not in CONTINUOUS_RULES:
@@ -483,6 +484,11 @@ class LocalRecalibrator(Recalibrator):
                     f"{correction!r} needs a continuous quantile_rule, one of {CONTINUOUS_RULES}, got "
                     f'{self.quantile_rule!r}; use quantile_rule="predictive"'
                 )
+        if any(correction.comes_first for correction in self.corrections[1:]):
+            raise InvalidParameterError(
+                f"corrections must begin with Trend(), once, where there is one, got {tuple(self.corrections)!r}; put "
+                "it first"
+            )
         if any(correction.comes_last for correction in self.corrections[:-1]):
             raise InvalidParameterError(
                 f"corrections must end with Fade(), once, where there is one, got {tuple(self.corrections)!r}; put it "
@@ -521,6 +527,9 @@ class LocalRecalibrator(Recalibrator):
             if isinstance(correction, LearntLinear):
                 known = len(correction.places), len(correction.center)
                 require(known == shape, "a local-linear correction must have n_cal_ places of the space's dimension")
+            if isinstance(correction, LearntTrend):
+                known = len(correction.values), len(correction.origin)
+                require(known == shape, "a trend must have n_cal_ values in a space of its dimension")
             if isinstance(correction, LearntFade) and correction.ranges is not None:
                 width = correction.ranges.width
                 require(width == self.n_features_in_, "the ranges of a fade must be of n_features_in_ columns")

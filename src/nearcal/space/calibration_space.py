@@ -1,6 +1,6 @@
 """A calibration space made ready: scaled, searchable, and seen as if each point were new."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ _FOLDS = 5
 class View:
     """All calibration points in a scaled space, and those of them that are looked up there: which, and where.
 
-    They are looked up among all, or among ``speakers`` alone, which are others; the space was learnt from these.
+    They are looked up among all, or among ``speakers`` alone, which are others; the space was learnt from these. What
+    corrections learn from all points, whatever the number of neighbours, is ``kept``.
     """
 
     points: FloatArray
@@ -38,6 +39,7 @@ class View:
     rows: IntArray
     queries: FloatArray
     speakers: IntArray | None = None
+    kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def learnt_from(self) -> FloatArray:

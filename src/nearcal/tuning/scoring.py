@@ -75,12 +75,12 @@ class Scorer:
         self.by_score = np.argsort(calibration.ranks).astype(np.int32)
         self.values_of = _values_of_rows(dist, y, calibration.z)
 
-    def work(self, k: Sequence[int], linear: bool, shrinkage: bool) -> int:
+    def work(self, k: Sequence[int], linear: bool, shrinkage: bool, trend: bool = False) -> int:
         """Return how many rows there are to score, those of every candidate with corrections counted again."""
         n, entrants = len(self.rows), sum(size >= LEAST_NEIGHBORS for size in k) * min(len(self.places), _LINEAR_SPACES)
         has_heat = n > _HEAT_ROWS and entrants > _FINALISTS
         finals = _FINALISTS if has_heat else entrants
-        corrected = (entrants * _HEAT_ROWS * has_heat + finals * n) * linear
+        corrected = (entrants * _HEAT_ROWS * has_heat + finals * n) * (linear + trend)
         return n + corrected + _SHRUNK * n * (shrinkage and bool(self.places))
 
     # ---- neighbourhoods as they are ---------------------------------------------------------------------------------
@@ -254,20 +254,42 @@ class Scorer:
         k that leave room for a slope. Where there are more than a thousand rows, the three that do best on a thousand
         of them are scored on all.
         """
-        leaders: dict[tuple[str, Scaling], Candidate] = {}
-        for candidate in sorted(plain, key=lambda candidate: standing(self.mean(plain[candidate]))):
-            leaders.setdefault(candidate.place, candidate)
         entrants = [
             replace(leader, k=size, linear=True)
-            for leader in list(leaders.values())[:_LINEAR_SPACES]
+            for leader in self._leading(plain)
             for size in k
             if size >= LEAST_NEIGHBORS
         ]
-        if len(self.rows) > _HEAT_ROWS and len(entrants) > _FINALISTS:
-            rows = np.sort(self._some(_HEAT_ROWS))
-            heat = {entrant: self.mean(self._score_corrected(entrant, rows), rows) for entrant in entrants}
-            entrants = sorted(heat, key=lambda entrant: standing(heat[entrant]))[:_FINALISTS]
-        return {entrant: self._score_corrected(entrant) for entrant in entrants}
+        return {entrant: self._score_corrected(entrant) for entrant in self._finalists(entrants)}
+
+    def score_trend(self, local: Scores, k: Sequence[int], linear: Sequence[bool]) -> Scores:
+        """Return the scores of candidates with a trend, with and without local-linear correction as ``linear`` says.
+
+        They are tried as those with local-linear correction are, in the three best spaces; the finalists then with
+        both corrections, where there may be both.
+        """
+        sizes = [size for size in k if size >= LEAST_NEIGHBORS] or list(k)
+        entrants = [
+            replace(leader, k=size, linear=False, trend=True) for leader in self._leading(local) for size in sizes
+        ]
+        finalists = self._finalists(entrants)
+        both = [replace(one, linear=straight) for one in finalists for straight in linear]
+        return {entrant: self._score_corrected(entrant) for entrant in both}
+
+    def _leading(self, scores: Scores) -> list[Candidate]:
+        """Return the best candidate of each of the best spaces."""
+        leaders: dict[tuple[str, Scaling], Candidate] = {}
+        for candidate in sorted(scores, key=lambda candidate: standing(self.mean(scores[candidate]))):
+            leaders.setdefault(candidate.place, candidate)
+        return list(leaders.values())[:_LINEAR_SPACES]
+
+    def _finalists(self, entrants: list[Candidate]) -> list[Candidate]:
+        """Return those that do best on some rows, where there are many rows and entrants."""
+        if len(self.rows) <= _HEAT_ROWS or len(entrants) <= _FINALISTS:
+            return entrants
+        rows = np.sort(self._some(_HEAT_ROWS))
+        heat = {entrant: self.mean(self._score_corrected(entrant, rows), rows) for entrant in entrants}
+        return sorted(heat, key=lambda entrant: standing(heat[entrant]))[:_FINALISTS]
 
     def score_shrunk(self, local: Scores) -> Scores:
         """Return the scores of the two best local candidates with shrinkage."""
