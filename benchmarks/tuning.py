@@ -45,7 +45,14 @@ def main():
     for name, dist in bases(spaces["width 8"][:, 0], rng).items():
         y = dist.from_z(rng.normal(size=n) * (1 + 0.5 * np.tanh(spaces["width 8"][:, 0])))
         few = slice(0, 2500)
-        plain = {"k": k, "smoothing": SMOOTHINGS, "scaling": "standard", "linear": False, "shrinkage": False}
+        plain = {
+            "k": k,
+            "smoothing": SMOOTHINGS,
+            "scaling": "standard",
+            "linear": False,
+            "shrinkage": False,
+            "trend": False,
+        }
         for what, options in {name: plain, **({"Normal, by default": {}} if name == "Normal" else {})}.items():
             nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, **options)
             start, start_work = time.perf_counter(), time.process_time()

@@ -135,7 +135,7 @@ def local_linear(points, query, weights, scores, ridge):
 
 def bumps(points, centers, heights):
     """A sum of Gaussian bumps at some points, term by term."""
-    return np.array([sum(h * np.exp(-0.5 * np.sum((x - u) ** 2)) for u, h in zip(centers, heights)) for x in points])
+    return np.array([sum(heights * np.exp(-0.5 * np.sum((x - centers) ** 2, axis=1))) for x in points])
 
 
 def kernel_ridge(points, centers, scores, weights, ridge):

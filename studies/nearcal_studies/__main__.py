@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from nearcal_studies.blocked import Blocked
+from nearcal_studies.cautious import Cautious
 from nearcal_studies.claims import write_claims
 from nearcal_studies.diamonds import Diamonds
 from nearcal_studies.drift import Drift
@@ -20,7 +21,7 @@ from nearcal_studies.study import Scale, Study
 ROOT = Path(__file__).parents[2]
 STUDIES: dict[str, type[Study]] = {
     study.name: study
-    for study in (Gaussian, Rosenbrock, Simulation, Diamonds, RealData, Sharper, Relevance, Blocked, Drift)
+    for study in (Gaussian, Rosenbrock, Simulation, Diamonds, RealData, Sharper, Cautious, Relevance, Blocked, Drift)
 }
 
 

@@ -75,6 +75,9 @@ CASES = {
     "all corrections": local(
         3, k=50, corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()], quantile_rule="predictive"
     ),
+    "trend and caution": local(
+        3, k=50, corrections=[nc.Trend(), nc.LocalLinear(), nc.Polish(), nc.Caution(0.2)], quantile_rule="predictive"
+    ),
     "faded": local(3, k=50, corrections=(nc.Polish(), nc.Fade(0.02)), quantile_rule="predictive"),
     "faded to all, radius": local(2, radius=nc.Radius(2.0, 20), corrections=(nc.Fade(0.3, "global"),)),
     "faded, cosine": local(3, k=50, metric="cosine", corrections=(nc.Fade(),)),
@@ -99,7 +102,7 @@ CASES = {
     "updated, all corrections": lambda: updated(
         k=50,
         scaling="standard",
-        corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+        corrections=[nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
         quantile_rule="predictive",
     ),
     "KNNRegressor": lambda: _fit(nc.KNNRegressor(k=30)),
@@ -116,7 +119,7 @@ CASES = {
         nc.LocalRecalibrator(
             k=50,
             scaling="whiten",
-            corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+            corrections=[nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
             quantile_rule="predictive",
         )
     ),

@@ -8,7 +8,7 @@ from nearcal.space import calibration_space, search
 from nearcal.tuning import scoring
 from nearcal.tuning.choosing import Menu
 
-PLAIN = {"linear": False, "shrinkage": False}
+PLAIN = {"linear": False, "shrinkage": False, "trend": False}
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +128,8 @@ def test_progress(problem, capsys):
     calls = []
     workers = nc.Workers(progress=lambda done, total: calls.append((done, total)))
     tuning = nc.tune(dist, y, spaces["both"], k=10, workers=workers)
-    # all rows once, those of three local-linear and two shrunk candidates again
-    assert calls[-1] == (6 * 1500, 6 * 1500)
+    # all rows once, those of three local-linear, six with a trend and two shrunk candidates again
+    assert calls[-1] == (12 * 1500, 12 * 1500)
     assert {total for _, total in calls} == {6 * 1500}
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     calls.clear()
@@ -146,7 +146,7 @@ def test_progress_of_a_race_is_one_count(monkeypatch):
     x, calls = rng.normal(size=(500, 3)), []
     spaces = {str(i): np.roll(x, i, axis=1) ** (i % 2 + 1) for i in range(5)}
     workers = nc.Workers(progress=lambda done, total: calls.append((done, total)))
-    nc.tune(nc.Normal(x[:, 0], 1.0), rng.normal(size=500), spaces, k=20, linear=False, shrinkage=False, workers=workers)
+    nc.tune(nc.Normal(x[:, 0], 1.0), rng.normal(size=500), spaces, k=20, **PLAIN, workers=workers)
     assert [total for _, total in calls] == [500] * len(calls)
     done = [done for done, _ in calls]
     assert done == sorted(done)
@@ -225,7 +225,7 @@ def test_local_linear_and_relevance_are_found_where_they_pay():
 
 def test_of_many_rows_local_linear_candidates_qualify_on_some():
     dist, y, x = drifting(1100, 3)
-    table = nc.tune(dist, y, x, smoothing="biweight", shrinkage=False).table
+    table = nc.tune(dist, y, x, smoothing="biweight", shrinkage=False, trend=False).table
     assert table["linear"].sum() == 3
 
 
@@ -244,7 +244,7 @@ def test_relevance_is_scored_in_spaces_learnt_without_the_row():
 
 def test_one_kind_of_neighbourhood_alone():
     dist, y, x = drifting(120, 3)
-    table = nc.tune(dist, y, x, k=(30, 50), linear=True, shrinkage=True).table
+    table = nc.tune(dist, y, x, k=(30, 50), linear=True, shrinkage=True, trend=False).table
     local = table["kind"] == "local"
     assert table["linear"][local].all()
     assert table["shrinkage"][local].all()
@@ -287,7 +287,8 @@ def test_copies_of_a_space_rank_as_equals_and_the_first_is_taken():
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 AUTO = dict.fromkeys(
-    ("k", "smoothing", "scaling", "components", "linear", "shrinkage", "polish", "fade", "quantile_rule"), "auto"
+    ("k", "smoothing", "scaling", "components", "linear", "shrinkage", "trend", "polish", "fade", "quantile_rule"),
+    "auto",
 )
 
 
@@ -299,6 +300,7 @@ def test_what_auto_means():
         components=[None],
         linear=[False, True],
         shrinkage=[False, True],
+        trend=[False, True],
         polish=True,
         fade=nc.Fade(),
         quantile_rule="predictive",
@@ -311,8 +313,8 @@ def test_what_auto_means():
 
 def test_an_option_is_one_value_or_several():
     one = Menu.of(
-        50, k=20, smoothing="uniform", scaling="none", components=3, linear=True, shrinkage=False, polish=False,
-        fade=False, quantile_rule="step",
+        50, k=20, smoothing="uniform", scaling="none", components=3, linear=True, shrinkage=False, trend=False,
+        polish=False, fade=False, quantile_rule="step",
     )  # fmt: skip
     assert one == Menu([20], ["uniform"], ["none"], [3], [True], [False], False, None, "step")
     several = {
@@ -362,9 +364,10 @@ FITTED = {
     "interpolated, not polished": {"scaling": "standard", "quantile_rule": "interpolated", "polish": False, **PLAIN},
     "components": {"scaling": "whiten", "components": 2, **PLAIN},
     "relevance": {"scaling": "relevance", **PLAIN},
-    "local-linear": {"scaling": "standard", "linear": True, "shrinkage": False},
-    "shrinkage": {"scaling": "standard", "linear": False, "shrinkage": True},
-    "all of it": {"scaling": "relevance", "linear": True, "shrinkage": True},
+    "local-linear": {"scaling": "standard", "linear": True, "shrinkage": False, "trend": False},
+    "shrinkage": {"scaling": "standard", "linear": False, "shrinkage": True, "trend": False},
+    "trend": {"scaling": "standard", "linear": False, "shrinkage": False, "trend": True},
+    "all of it": {"scaling": "relevance", "linear": True, "shrinkage": True, "trend": True},
     "everything chosen": {},
 }
 
@@ -384,7 +387,8 @@ def test_the_recalibrator_is_fitted_as_if_by_hand_to_the_last_bit(case):
         smoothing=chosen.smoothing,
         scaling=nc.Scaling(chosen.scaling, chosen.components) if chosen.components else chosen.scaling,
         quantile_rule=rule,
-        corrections=(nc.LocalLinear(),) * chosen.linear
+        corrections=(nc.Trend(),) * chosen.trend
+        + (nc.LocalLinear(),) * chosen.linear
         + (nc.Shrinkage(),) * chosen.shrinkage
         + (nc.Polish(),) * polish
         + (tuning.fade,),
@@ -437,7 +441,9 @@ def test_what_was_scored_is_what_is_returned(built):
 
 def test_views_of_relevance_are_learnt_once_for_scores_and_corrections(built):
     learnt, indexes = built
-    tuning = nc.tune(*drifting(300, 4), k=(30, 60), scaling="relevance", linear=True, shrinkage=True, rule="best")
+    tuning = nc.tune(
+        *drifting(300, 4), k=(30, 60), scaling="relevance", linear=True, shrinkage=True, trend=False, rule="best"
+    )
     assert tuning.chosen.scaling == "relevance"
     assert [type(correction) for correction in tuning.recalibrator.corrections] == [
         nc.LocalLinear,

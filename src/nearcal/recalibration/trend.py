@@ -175,38 +175,32 @@ def _learn(
     view: View, calibration: CalibrationScores, width: float | None = None, ridge: float | None = None
 ) -> LearntTrend | None:
     """Return the trend of the scores that may be learnt from, with the settings given or the best."""
-    z, weights = calibration.z, calibration.weights
-    speakers = np.arange(len(z)) if view.speakers is None else view.speakers
+    speakers = np.arange(len(calibration)) if view.speakers is None else view.speakers
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(speakers)[:_MOST_POINTS])
-    points = view.points[rows]
-    origin = points.mean(axis=0)
+    points, scores = view.points[rows], _drawn_in(calibration.z[rows])
     unit = _typical_distance(points[rng.permutation(len(rows))[:_PROBE]])
-    if len(rows) < _LEAST_POINTS or not unit > 0:
+    if len(rows) < _LEAST_POINTS or not unit > 0 or np.ptp(scores) == 0:
         return None
-    some = np.sort(rng.permutation(len(rows))[:_CENTERS])
-    share = (
-        np.full(len(rows), 1 / len(rows)) if weights is None else weights.relative[rows] / weights.relative[rows].sum()
-    )
-    scores = _drawn_in(z[rows])
+    some, origin = np.sort(rng.permutation(len(rows))[:_CENTERS]), points.mean(axis=0)
+    weights = np.ones(len(rows)) if calibration.weights is None else calibration.weights.relative[rows]
+    share = weights / weights.sum()
     mean = float(share @ scores)
-    best: tuple[float, _Fit] | None = None
-    for own_width in (width,) if width is not None else [factor * unit for factor in _WIDTHS]:
-        placed = _place(points, origin, own_width)
-        fit = _fit(placed, placed[some], scores - mean, share, _RIDGES if ridge is None else [ridge])
-        if best is None or fit.error < best[1].error:
-            best = own_width, fit
-    assert best is not None
-    width, fit = best
+    fits = {}
+    for tried in (width,) if width is not None else [factor * unit for factor in _WIDTHS]:
+        placed = _place(points, origin, tried)
+        fits[tried] = _fit(placed, placed[some], scores - mean, share, _RIDGES if ridge is None else [ridge])
+    width = min(fits, key=lambda tried: fits[tried].error)
+    fit = fits[width]
     if ridge is None and not fit.error < float(share @ (scores - mean) ** 2):
         return None
-    at = scores - fit.residuals - mean
+    without = scores - mean - fit.residuals
     learnt = LearntTrend(
         origin, width, fit.ridge, _place(points[some], origin, width), fit.heights, mean,
-        float(at.min()), float(at.max()), np.empty(0),
+        float(without.min()), float(without.max()), np.empty(0),
     )  # fmt: skip
     values = learnt(view.points)
-    values[rows] = at + mean
+    values[rows] = mean + without
     return learnt._with(GrowingRows(values))
 
 

@@ -92,7 +92,8 @@ class Candidate:
         """Return the candidate of a row of a table of candidates."""
         settings: dict[str, Any] = {name: row[name] or None for name in ("space", "scaling", "smoothing")}
         settings |= {name: None if np.isnan(row[name]) else int(row[name]) for name in ("components", "k")}
-        return cls(row["kind"], **settings, **{name: bool(row[name]) for name in ("linear", "shrinkage", "trend")})
+        settings |= {name: bool(row[name]) for name in ("linear", "shrinkage", "trend")}
+        return cls(row["kind"], **settings)
 
     def __str__(self) -> str:
         if self.kind == "none":

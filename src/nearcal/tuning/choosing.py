@@ -285,7 +285,9 @@ def tune(
     }
     kind = Scorer if weights is None else WeightedScorer
     scorer = kind(dist, y, calibration, places, workers.silent(), folds=folds)
-    total = scorer.work(menu.k, True in menu.linear, True in menu.shrinkage, True in menu.trend)
+    total = scorer.work(
+        menu.k, True in menu.linear, True in menu.shrinkage, len(menu.linear) if True in menu.trend else 0
+    )
     with workers.reporting("choosing how to recalibrate", total) as report:
         scorer.report = report
         with ThreadPoolExecutor(workers.count()) as pool:

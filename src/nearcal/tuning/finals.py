@@ -12,7 +12,6 @@ from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.recalibration import CONTINUOUS_RULES, Polish
-from nearcal.recalibration.corrections import Correction
 from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.neighborhoods import KNearest
 from nearcal.recalibration.score_laws import QuantileRule, ScoreLaw
@@ -68,7 +67,7 @@ def play(
     rows = scorer.rows if len(scorer.rows) <= _MOST_ROWS else np.sort(scorer._some(_MOST_ROWS))
     scores = np.array([_score(scorer, candidates[place], rows, polish, rule) for place in places])
     weights = None if scorer.calibration.weights is None else scorer.calibration.weights.relative[rows]
-    return Finals(places, rows, *np.moveaxis(scores, 2, 0), weights)
+    return Finals(places, rows, scores[..., 0], scores[..., 1], scores[..., 2], weights)
 
 
 def decide(
@@ -94,7 +93,7 @@ def decide(
 
 def _finalists(candidates: Sequence[Candidate], means: FloatArray) -> list[int]:
     """Return no and global recalibration, the best others, the best of every kind, and of each of the best spaces."""
-    ranking = sorted(range(2, len(candidates)), key=lambda place: (standing(means[place]), place))
+    ranking = sorted(range(2, len(candidates)), key=lambda place: (standing(float(means[place])), place))
     of_kinds = {kind: next((p for p in ranking if belongs(candidates[p])), 0) for kind, belongs in KINDS.items()}
     of_spaces: dict[object, int] = {}
     for place in ranking:
@@ -120,8 +119,7 @@ def _score(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool, r
     left_out = LeaveOneOut(
         scorer.calibration, lambda: space.views, neighborhood, rule, scorer.workers.silent(), asked=rows
     )
-    corrections: tuple[Correction, ...] = candidate.corrections + (Polish(),) * polish
-    for correction in corrections:
+    for correction in (*candidate.corrections, *(Polish(),) * polish):
         learnt = correction.learn(left_out, max(space.views, key=lambda view: view.points.shape[1]))
         left_out = left_out if learnt is None else left_out.corrected(learnt)
 

@@ -75,12 +75,15 @@ class Scorer:
         self.by_score = np.argsort(calibration.ranks).astype(np.int32)
         self.values_of = _values_of_rows(dist, y, calibration.z)
 
-    def work(self, k: Sequence[int], linear: bool, shrinkage: bool, trend: bool = False) -> int:
-        """Return how many rows there are to score, those of every candidate with corrections counted again."""
+    def work(self, k: Sequence[int], linear: bool, shrinkage: bool, trend: int = 0) -> int:
+        """Return how many rows there are to score, those of every candidate with corrections counted again.
+
+        Those with a trend are tried in so many variants.
+        """
         n, entrants = len(self.rows), sum(size >= LEAST_NEIGHBORS for size in k) * min(len(self.places), _LINEAR_SPACES)
         has_heat = n > _HEAT_ROWS and entrants > _FINALISTS
         finals = _FINALISTS if has_heat else entrants
-        corrected = (entrants * _HEAT_ROWS * has_heat + finals * n) * (linear + trend)
+        corrected = entrants * _HEAT_ROWS * has_heat * (linear + (trend > 0)) + finals * n * (linear + trend)
         return n + corrected + _SHRUNK * n * (shrinkage and bool(self.places))
 
     # ---- neighbourhoods as they are ---------------------------------------------------------------------------------
