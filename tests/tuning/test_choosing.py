@@ -130,7 +130,7 @@ def test_progress(problem, capsys):
     tuning = nc.tune(dist, y, spaces["both"], k=10, workers=workers)
     # all rows once, those of three local-linear, six with a trend and two shrunk candidates again
     assert calls[-1] == (12 * 1500, 12 * 1500)
-    assert {total for _, total in calls} == {6 * 1500}
+    assert {total for _, total in calls} == {12 * 1500}
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     calls.clear()
     tuning.recalibrator.recalibrate(dist[:5], spaces["both"][:5]).mean()
@@ -213,7 +213,7 @@ def drifting(n, d=12):
 
 
 def test_local_linear_and_relevance_are_found_where_they_pay():
-    tuning = nc.tune(*drifting(400), rule="best")
+    tuning = nc.tune(*drifting(400), rule="best", trend=False)
     assert tuning.chosen.scaling == "relevance"
     assert tuning.chosen.linear
     assert "local-linear" in str(tuning.chosen)
@@ -223,10 +223,25 @@ def test_local_linear_and_relevance_are_found_where_they_pay():
     assert tuning.table["shrinkage"].sum() == 2
 
 
-def test_of_many_rows_local_linear_candidates_qualify_on_some():
+def test_a_trend_is_found_where_it_pays():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-2, 2, size=(400, 2))
+    tuning = nc.tune(nc.Normal(np.zeros(400), 1.0), np.sin(3 * x[:, 0]) * x[:, 1] + 0.1 * rng.normal(size=400), x)
+    assert tuning.chosen.trend
+    assert "trend" in str(tuning.chosen)
+    assert isinstance(tuning.recalibrator.corrections[0], nc.Trend)
+    local = tuning.table["kind"] == "local"
+    assert set(tuning.table["trend"][local]) == {False, True}
+    both = tuning.table["trend"] & tuning.table["linear"]
+    assert both.any()
+    assert not tuning.table["trend"][~local].any()
+
+
+def test_of_many_rows_candidates_with_slopes_or_a_trend_qualify_on_some():
     dist, y, x = drifting(1100, 3)
-    table = nc.tune(dist, y, x, smoothing="biweight", shrinkage=False, trend=False).table
-    assert table["linear"].sum() == 3
+    table = nc.tune(dist, y, x, smoothing="biweight", shrinkage=False).table
+    assert (table["linear"] & ~table["trend"]).sum() == 3
+    assert (table["linear"] & table["trend"]).sum() == (~table["linear"] & table["trend"]).sum() == 3
 
 
 def test_relevance_is_scored_in_spaces_learnt_without_the_row():
@@ -316,7 +331,7 @@ def test_an_option_is_one_value_or_several():
         50, k=20, smoothing="uniform", scaling="none", components=3, linear=True, shrinkage=False, trend=False,
         polish=False, fade=False, quantile_rule="step",
     )  # fmt: skip
-    assert one == Menu([20], ["uniform"], ["none"], [3], [True], [False], False, None, "step")
+    assert one == Menu([20], ["uniform"], ["none"], [3], [True], [False], [False], False, None, "step")
     several = {
         "k": np.array([5, 20, 5]),
         "smoothing": ("uniform", "uniform"),

@@ -13,7 +13,7 @@ def tuning():
     """A mean that drifts along one of three columns."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(300, 3))
-    return nc.tune(nc.Normal(np.zeros(300), 2.0), rng.normal(2 * x[:, 0], 1.0), x, k=[10, 50])
+    return nc.tune(nc.Normal(np.zeros(300), 2.0), rng.normal(2 * x[:, 0], 1.0), x, k=[10, 50], rule="best")
 
 
 def belongs(row, kind):

@@ -6,9 +6,10 @@ it is not straight. A function learnt from all scores has neither limit, and wha
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 
 from nearcal._arrays import FloatArray, IntArray
@@ -21,6 +22,8 @@ from nearcal.space import View
 
 if TYPE_CHECKING:
     from nearcal.recalibration.leave_one_out import LeaveOneOut
+
+Item = TypeVar("Item", bound=np.generic)
 
 _LEAST_POINTS = 20
 _MOST_POINTS = 5000  # that a trend is learnt from
@@ -42,12 +45,12 @@ class Trend(Correction):
 
         z_i - f_i(x_i) + f(x).
 
-    f(x) = z̄ + Σ_l c_l exp(-|x - u_l|² / 2h²) has its centres u_l at 400 calibration points drawn at random, or at all.
-    It is the least-squares fit with the penalty λ |f|², the norm being that of the kernel (kernel ridge regression, in
-    Nyström's approximation). h, of five multiples of the median distance between points, and λ are those of the least
-    leave-one-out error, which least squares know in closed form. f is not extrapolated: it stays between its least and
-    greatest values at calibration points. More than 5,000 points are represented by 5,000 of them, and scores more than
-    six standard deviations from the median, as quartiles tell it, are drawn in while f is learnt.
+    f(x) = z̄ + Σ_l c_l exp(-|x - u_l|² / 2h²) has its centres u_l at 400 calibration points, evenly spaced in the order
+    of their positions, or at all. It is the least-squares fit with the penalty λ |f|², the norm being that of the
+    kernel (kernel ridge regression, in Nyström's approximation). h, of five multiples of the median distance between points,
+    and λ are those of the least leave-one-out error, which least squares know in closed form. f is not extrapolated: it
+    stays between its least and greatest values at calibration points. Of more than 5,000 points 5,000 stand for all,
+    and scores more than six standard deviations from the median, as quartiles tell it, are drawn in while f is learnt.
 
     It comes before all other corrections. Use it where the model is misspecified, so that its errors follow from
     position: what neighbours then differ by is what position does not tell.
@@ -176,13 +179,14 @@ def _learn(
 ) -> LearntTrend | None:
     """Return the trend of the scores that may be learnt from, with the settings given or the best."""
     speakers = np.arange(len(calibration)) if view.speakers is None else view.speakers
-    rng = np.random.default_rng(0)
-    rows = np.sort(rng.permutation(speakers)[:_MOST_POINTS])
+    # in the order of positions, so that which of them stand for all does not depend on the order of rows
+    speakers = speakers[np.lexsort(view.points[speakers].T[::-1])]
+    rows = _evenly_spaced(speakers, _MOST_POINTS)
     points, scores = view.points[rows], _drawn_in(calibration.z[rows])
-    unit = _typical_distance(points[rng.permutation(len(rows))[:_PROBE]])
+    unit = _typical_distance(_evenly_spaced(points, _PROBE))
     if len(rows) < _LEAST_POINTS or not unit > 0 or np.ptp(scores) == 0:
         return None
-    some, origin = np.sort(rng.permutation(len(rows))[:_CENTERS]), points.mean(axis=0)
+    some, origin = _evenly_spaced(np.arange(len(rows)), _CENTERS), points.mean(axis=0)
     weights = np.ones(len(rows)) if calibration.weights is None else calibration.weights.relative[rows]
     share = weights / weights.sum()
     mean = float(share @ scores)
@@ -225,6 +229,13 @@ def _fit(points: FloatArray, centers: FloatArray, scores: FloatArray, share: Flo
         heights = to_heights @ (axes @ (inverse * moments))
         fits.append(_Fit(float(share @ residuals**2), float(ridge), heights, residuals))
     return min(fits, key=lambda fit: fit.error)
+
+
+def _evenly_spaced(items: NDArray[Item], most: int) -> NDArray[Item]:
+    """Return all items, or so many at evenly spaced places."""
+    if len(items) <= most:
+        return items
+    return items[((np.arange(most) + 0.5) * len(items) / most).astype(np.intp)]
 
 
 def _bumps(points: FloatArray, centers: FloatArray) -> FloatArray:

@@ -50,8 +50,8 @@ class Tuning:
         One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``,
         ``linear``, ``shrinkage``, ``trend``, the mean leave-one-out ``crps`` with its ``std_error``, the ``difference``
         from the best candidate with the ``difference_std_error`` of the paired differences, the mean 95%
-        ``interval_score`` and ``log_score`` (minus the log-density) of those that came into the finals, NaN for the
-        others, and whether it was ``chosen``.
+        ``interval_score`` and ``log_score`` (minus the log-density, before polish) of those that came into the finals,
+        NaN for the others, and whether it was ``chosen``.
     chosen : Candidate
         The choice.
     reason : str

@@ -111,7 +111,7 @@ def _score(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool, r
         return _of_values(values, y[rows], -dist[rows].logpdf(y[rows]) if has_density else np.full(len(rows), np.nan))
     if candidate.kind == "global":
         law = steps_of(scorer.calibration).curve(predictive=rule == "predictive")
-        return _of_law(law, scorer, rows)
+        return _of_law(law, law, scorer, rows)
     assert candidate.k is not None
     assert candidate.smoothing is not None
     space = scorer.places[candidate.place]
@@ -124,14 +124,15 @@ def _score(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool, r
         left_out = left_out if learnt is None else left_out.corrected(learnt)
 
     def score(steps: Steps, own: IntArray) -> FloatArray:
-        return _of_law(left_out.law(steps), scorer, own)
+        # the density of a polished curve jumps at the very scores that polish was learnt from
+        return _of_law(left_out.law(steps), steps.curve(predictive=rule == "predictive"), scorer, own)
 
     return left_out.gather(score, np.full((len(y), 3), np.nan))[rows]
 
 
-def _of_law(law: ScoreLaw, scorer: Scorer, rows: IntArray) -> FloatArray:
+def _of_law(law: ScoreLaw, unpolished: ScoreLaw, scorer: Scorer, rows: IntArray) -> FloatArray:
     base, y = scorer.dist[rows], scorer.y[rows]
-    density = law.log_density(base, y[:, np.newaxis])[:, 0] if base.has_density else np.full(len(y), np.nan)
+    density = unpolished.log_density(base, y[:, np.newaxis])[:, 0] if base.has_density else np.full(len(y), np.nan)
     return _of_values(law.quantiles(base, np.tile(_LEVELS, (len(y), 1))), y, -density)
 
 
