@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.kernels import trend as kernels
 from nearcal.recalibration import trend
 from nearcal.recalibration.trend import LearntTrend
 from tests import reference
@@ -20,13 +19,6 @@ def learnt(y=CURVED, space=SPACE, dist=DIST, k=15, sample_weight=None, **options
     (first, *_) = recalibrator.fit(dist, y, space, sample_weight=sample_weight).corrections_
     assert isinstance(first, LearntTrend)
     return first
-
-
-def test_bumps_add_up():
-    rng = np.random.default_rng(0)
-    points, centers, heights, found = rng.normal(size=(7, 3)), rng.normal(size=(5, 3)), rng.normal(size=5), np.empty(7)
-    kernels.add_bumps(points, centers, heights, found)
-    np.testing.assert_allclose(found, reference.bumps(points, centers, heights), rtol=1e-12)
 
 
 @pytest.mark.parametrize("sample_weight", [None, WEIGHTS], ids=["equal", "weights"])
