@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist, pdist
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._growing import GrowingRows
@@ -252,6 +251,8 @@ def _evenly_spaced(items: NDArray[Item], most: int) -> NDArray[Item]:
 
 
 def _bumps(points: FloatArray, centers: FloatArray) -> FloatArray:
+    from scipy.spatial.distance import cdist  # slow to import, and only learning needs it
+
     return np.exp(-0.5 * cdist(points, centers, "sqeuclidean"))
 
 
@@ -261,6 +262,8 @@ def _place(points: FloatArray, origin: FloatArray, width: float) -> FloatArray:
 
 def _typical_distance(points: FloatArray) -> float:
     """Return the median distance of points that are not in one place, 0 if all are."""
+    from scipy.spatial.distance import pdist
+
     largest = np.abs(points - points[0]).max()
     if not largest > 0:
         return 0.0
