@@ -68,7 +68,7 @@ def test_cautious(folder, tmp_path):
     assert of["base"]["n_cal"] == 60
     assert of["default"]["regret"] >= 0
     assert of["default"]["crps"] < of["base"]["crps"]
-    assert text.count("| linear | ") == 3
+    assert text.count("| linear | ") == 2
 
 
 def test_relevance(folder, tmp_path):
