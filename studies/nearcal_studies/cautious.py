@@ -139,10 +139,10 @@ def as_markdown(rows: Sequence[Row]) -> str:
             for method in METHODS
         ]
         lines.append(f"| {base} | " + " | ".join(cells) + " |")
-    count = few[0]["n_cal"]
+    count = max(row["n_cal"] for row in few)
     lines += [
         "",
-        f"With {count} calibration rows: regret against the best candidate in hindsight, in percent of the base "
+        f"With at most {count} calibration rows: regret against the best candidate in hindsight, in percent of the base "
         "model's CRPS, and the share of runs more than 1% worse than the base model, in percent.",
         "",
         "| base model | CRPS: earlier | default | regret: earlier | default | worse: earlier | default |",
