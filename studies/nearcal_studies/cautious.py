@@ -142,8 +142,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     count = max(row["n_cal"] for row in few)
     lines += [
         "",
-        f"With at most {count} calibration rows: regret against the best candidate in hindsight, in percent of the base "
-        "model's CRPS, and the share of runs more than 1% worse than the base model, in percent.",
+        f"With at most {count} calibration rows: regret against the best candidate in hindsight, in percent of the "
+        "base model's CRPS, and the share of runs more than 1% worse than the base model, in percent.",
         "",
         "| base model | CRPS: earlier | default | regret: earlier | default | worse: earlier | default |",
         "|---" * 7 + "|",
