@@ -146,6 +146,19 @@ def local_linear(points, query, weights, scores, ridge):
     return mean + share * move + correction * (scores - mean - share * fit)
 
 
+def bumps(points, centers, heights):
+    """A sum of Gaussian bumps at some points, term by term."""
+    return np.array([sum(heights * np.exp(-0.5 * np.sum((x - centers) ** 2, axis=1))) for x in points])
+
+
+def kernel_ridge(points, centers, scores, weights, ridge):
+    """Heights of bumps that minimise Σ w (z - f)² + λ |f|², by the normal equations of the heights."""
+    gram = np.exp(-0.5 * ((centers[:, np.newaxis] - centers) ** 2).sum(axis=2))
+    design = np.exp(-0.5 * ((points[:, np.newaxis] - centers) ** 2).sum(axis=2))
+    normal = design.T @ (weights[:, np.newaxis] * design) + ridge * gram
+    return np.linalg.lstsq(normal, design.T @ (weights * scores), rcond=1e-14)[0]
+
+
 def tree_relevance(columns, targets, growing, judging, draws, least):
     """What the splits of one tree explain, column by column; nodes are split in the order left side first."""
     relevance = np.zeros(len(columns))

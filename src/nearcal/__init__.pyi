@@ -42,6 +42,7 @@ from nearcal.online import OnlinePrediction as OnlinePrediction
 from nearcal.online import OnlineRecalibrator as OnlineRecalibrator
 from nearcal.persistence import load as load
 from nearcal.persistence import save as save
+from nearcal.recalibration import Caution as Caution
 from nearcal.recalibration import CombinedRecalibrator as CombinedRecalibrator
 from nearcal.recalibration import ConformalDistribution as ConformalDistribution
 from nearcal.recalibration import ConformalRecalibrator as ConformalRecalibrator
@@ -61,6 +62,7 @@ from nearcal.recalibration import Recalibrated as Recalibrated
 from nearcal.recalibration import Reliability as Reliability
 from nearcal.recalibration import Shrinkage as Shrinkage
 from nearcal.recalibration import Summary as Summary
+from nearcal.recalibration import Trend as Trend
 from nearcal.recalibration import VarianceScaling as VarianceScaling
 from nearcal.recalibration import WeightedSample as WeightedSample
 from nearcal.recalibration import Workers as Workers

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from nearcal_studies.blocked import Blocked
+from nearcal_studies.cautious import Cautious
 from nearcal_studies.claims import write_claims
 from nearcal_studies.clear import Clear
 from nearcal_studies.diamonds import Diamonds
@@ -29,6 +30,7 @@ STUDIES: dict[str, type[Study]] = {
         Diamonds,
         RealData,
         Sharper,
+        Cautious,
         Several,
         Clear,
         Relevance,

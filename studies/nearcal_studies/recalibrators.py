@@ -15,6 +15,7 @@ PAPER: Mapping[str, Any] = {
     "components": None,
     "linear": False,
     "shrinkage": False,
+    "trend": False,
     "quantile_rule": "step",
     "polish": False,
 }
@@ -25,10 +26,13 @@ STEPS: Mapping[str, Mapping[str, Any]] = {
     "+ relevance": {**PAPER, "scaling": ("none", "relevance")},
     "+ local-linear": {**PAPER, "linear": (False, True)},
     "+ shrinkage": {**PAPER, "shrinkage": (False, True)},
+    "+ trend": {**PAPER, "trend": (False, True)},
     "default": {},
 }
+#: The default before there were trends, finals that see the tails, and caution.
+EARLIER: Mapping[str, Any] = {"trend": False, "rule": "two-standard-errors"}
 #: Tuning without the steps past the paper: among layers, k, smoothings and two scalings.
-PLAIN: Mapping[str, Any] = {"scaling": ("standard", "whiten"), "linear": False, "shrinkage": False}
+PLAIN: Mapping[str, Any] = {"scaling": ("standard", "whiten"), "linear": False, "shrinkage": False, "trend": False}
 ONE_THREAD = nc.Workers(threads=1)
 
 

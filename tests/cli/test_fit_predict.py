@@ -145,6 +145,7 @@ def test_what_is_given_is_not_chosen(folder, nearcal, tmp_path):
         "--scaling",
         "relevance",
         "--linear",
+        "--no-trend",
         "--no-shrinkage",
         "--no-polish",
         "--no-fade",
@@ -160,7 +161,8 @@ def test_what_is_given_is_not_chosen(folder, nearcal, tmp_path):
     assert {row["smoothing"] for row in local} == {"uniform"}
     assert not any(row["shrinkage"] for row in local)
     assert loaded.tuning.chosen.kind == "local"
-    assert loaded.recalibrator.corrections == (nc.LocalLinear(),)
+    assert loaded.recalibrator.corrections[0] == nc.LocalLinear()
+    assert not any(isinstance(one, nc.Trend | nc.Shrinkage | nc.Polish) for one in loaded.recalibrator.corrections)
 
 
 def test_joined_spaces_are_known_by_their_columns(folder, nearcal, tmp_path):

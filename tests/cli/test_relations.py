@@ -40,7 +40,7 @@ def test_the_choice_is_that_of_python(way, suffix, nearcal, tmp_path):
     options, relations = WAYS[way]
     table = table_in_time()
     path = write_table(table, tmp_path / f"cal.{suffix}")
-    narrow = ["--scaling", "standard", "--smoothing", "biweight", "--no-linear", "--no-shrinkage"]
+    narrow = ["--scaling", "standard", "--smoothing", "biweight", "--no-linear", "--no-shrinkage", "--no-trend"]
     given = ["--y", "price", *NORMAL, "--space", "h*", *narrow, *options, "--json"]
     done = nearcal("fit", path, "-o", tmp_path / "model.nearcal", *given)
     assert (done.code, done.err) == (0, "")
@@ -53,6 +53,7 @@ def test_the_choice_is_that_of_python(way, suffix, nearcal, tmp_path):
         smoothing="biweight",
         linear=False,
         shrinkage=False,
+        trend=False,
         **relations,
     )
     assert json.loads(done.out)["reason"] == expected.reason

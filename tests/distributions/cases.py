@@ -79,6 +79,12 @@ LOCAL = {
     "linear, shrunk, polished": {
         "k": 60, "quantile_rule": "predictive", "corrections": (nc.LocalLinear(), nc.Shrinkage(), nc.Polish())
     },
+    "trend": {"k": 40, "corrections": (nc.Trend(),)},
+    "trend, linear, polished, cautious": {
+        "k": 60,
+        "quantile_rule": "predictive",
+        "corrections": (nc.Trend(), nc.LocalLinear(), nc.Polish(), nc.Caution(0.3)),
+    },
     "polished": {"k": 130, "quantile_rule": "interpolated", "corrections": (nc.Polish(),), "scaling": "whiten"},
     "faded": {"k": 130, "corrections": (nc.Fade(0.3),)},
     "faded, conservative": {"k": 60, "quantile_rule": "conservative", "corrections": (nc.Fade(0.3),)},

@@ -119,12 +119,13 @@ def make_weights(rng, n):
 # ---- the recalibrators ----------------------------------------------------------------------------------------------
 
 
-CORRECTIONS = [nc.LocalLinear(), nc.Shrinkage(), nc.Polish()]
+CORRECTIONS = [nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()]
 
 
 def _local_options(rng, n, *, has_base=True):
     fade = nc.Fade(float(rng.uniform(0.001, 0.9)), str(rng.choice(FADES_TO if has_base else ["global"])))
-    corrections = tuple(c for c in [*CORRECTIONS, fade] if rng.random() < 0.3)
+    caution = [nc.Caution(float(rng.uniform(0, 0.99)))] if has_base else []
+    corrections = tuple(c for c in [*CORRECTIONS, *caution, fade] if rng.random() < 0.3)
     metric = str(rng.choice(METRICS)) if rng.random() < 0.3 else "euclidean"
     options = {
         "smoothing": str(rng.choice(SMOOTHINGS)),

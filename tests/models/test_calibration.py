@@ -68,7 +68,7 @@ def test_it_tunes_prepares_and_passes_the_inputs_once(data, calibrated):
 
 
 def test_predictions_are_those_of_the_parts(data, calibrated):
-    new = data[0][:20] + 0.01
+    new = 0.9 * data[0][:20]  # within the range of every column: the model looks at the inputs as well
     base = calibrated.base(new)
     local = nc.LocalRecalibrator(**calibrated.recalibrator.get_params())
     model = calibrated.model
@@ -115,6 +115,7 @@ def test_what_is_given_narrows_the_choice(data):
             "components": (None, 1),
             "linear": False,
             "shrinkage": False,
+            "trend": False,
         },
     )
     local = [row for row in narrowed.tuning.table if row["kind"] == "local"]
@@ -239,7 +240,7 @@ def test_what_tuning_chooses_is_read_by_the_predictive_rule_and_polished(data):
 
 
 def test_the_rule_can_be_given(data):
-    tuning = {"k": 30, "quantile_rule": "step", "linear": False, "shrinkage": False, "fade": False}
+    tuning = {"k": 30, "quantile_rule": "step", "linear": False, "shrinkage": False, "trend": False, "fade": False}
     tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning=tuning)
     assert tuned.tuning.chosen.kind == "local"
     assert (tuned.recalibrator.quantile_rule, tuned.recalibrator.corrections) == ("step", ())
@@ -303,7 +304,7 @@ def test_all_layers_are_tried_alone_and_joined(calibrated):
 
 
 def test_corrections_can_be_given(data):
-    tuning = {"k": (50, 100), "linear": True, "shrinkage": False}
+    tuning = {"k": (50, 100), "linear": True, "shrinkage": False, "trend": False}
     given = nc.calibrate(TwoLayers(), data[0][:200], data[1][:200], layer="input", tuning=tuning)
     local = given.tuning.table["kind"] == "local"
     assert local.sum() > 0
@@ -428,7 +429,7 @@ RELATIONS = {
 @pytest.mark.parametrize("case", RELATIONS)
 def test_the_choice_is_that_of_tune(data, case):
     X, y = data
-    options = {"k": (20, 100), "scaling": "standard", "linear": False, "shrinkage": False}
+    options = {"k": (20, 100), "scaling": "standard", "linear": False, "shrinkage": False, "trend": False}
     calibrated = nc.calibrate(TwoLayers(), X, y, layer="hidden", tuning=options, **RELATIONS[case])
     adapter = TwoLayers().prepared(X, y)
     expected = nc.tune(adapter.distribution(X), y, {"hidden": np.tanh(X[:, [1]])}, **options, **RELATIONS[case])

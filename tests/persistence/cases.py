@@ -40,9 +40,10 @@ def thinned(*shape, **options):
         return local(*shape, **options)()
 
 
-def updated(**options):
-    """Fit on a part, then add the rest and forget some."""
+def updated(has_trend=False, **options):
+    """Fit on a part, then add the rest and forget some; errors may follow a curve."""
     dist, y, space = calibration_set()
+    y = y + 5 * np.sin(space[:, 0]) * has_trend
     rc = nc.LocalRecalibrator(**options).fit(dist[:600], y[:600], space[:600])
     return rc.update(dist[600:], y[600:], space[600:]).forget([3, 5, -1])
 
@@ -88,6 +89,12 @@ CASES = {
     "all corrections": local(
         3, k=50, corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()], quantile_rule="predictive"
     ),
+    "trend and caution": lambda: updated(
+        True,
+        k=50,
+        corrections=[nc.Trend(), nc.LocalLinear(), nc.Polish(), nc.Caution(0.2)],
+        quantile_rule="predictive",
+    ),
     "faded": local(3, k=50, corrections=(nc.Polish(drift=True), nc.Fade(0.02)), quantile_rule="predictive"),
     "faded to all, radius": local(2, radius=nc.Radius(2.0, 20), corrections=(nc.Fade(0.3, "global"),)),
     "faded, cosine": local(3, k=50, metric="cosine", corrections=(nc.Fade(),)),
@@ -112,7 +119,7 @@ CASES = {
     "updated, all corrections": lambda: updated(
         k=50,
         scaling="standard",
-        corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+        corrections=[nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
         quantile_rule="predictive",
     ),
     "KNNRegressor": lambda: _fit(nc.KNNRegressor(k=30)),
@@ -129,7 +136,7 @@ CASES = {
         nc.LocalRecalibrator(
             k=50,
             scaling="whiten",
-            corrections=[nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+            corrections=[nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
             quantile_rule="predictive",
         )
     ),

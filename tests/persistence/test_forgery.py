@@ -70,6 +70,7 @@ KINDS = [
     "principal components",
     "radius, thin rows",
     "all corrections",
+    "trend and caution",
     "faded",
     "all options",
     "KNNRegressor",
@@ -381,6 +382,9 @@ FIELDS = {
     "LocalLinear": ("all corrections", {}),
     "Shrinkage": ("all corrections", {}),
     "Polish": ("all corrections", {}),
+    "Trend": ("trend and caution", {}),
+    "Caution": ("trend and caution", {"share": -0.1}),
+    "LearntCaution": ("trend and caution", {"share": None}),
     "Fade": ("faded", {"false_alarm": -1.0, "to": "nothing"}),
     "LearntFade": (
         "faded",

@@ -56,13 +56,14 @@ def test_nothing_is_taken_over_unchecked():
 def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
-        Alarm BlockedBrute CalibratedModel CalibrationMonitor CalibrationScores Candidate ColumnsModel
+        Alarm BlockedBrute CalibratedModel CalibrationMonitor CalibrationScores Candidate Caution ColumnsModel
         Combination CombinedRecalibrator ConformalRecalibrator Curve EqualSteps Fade FaissIndex Fingerprint
         GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray
-        KeptColumn KeptFrame KeptParts LeafBoxes LearntFade LearntLinear LearntPolish LearntShrinkage LevelTracker
-        LocalLinear LocalRecalibrator Look OnlineRecalibrator OwnIsolation PointHead PointWeights Polish
+        KeptColumn KeptFrame KeptParts LeafBoxes LearntCaution LearntFade LearntLinear LearntPolish LearntShrinkage
+        LearntTrend LevelTracker LocalLinear LocalRecalibrator Look OnlineRecalibrator OwnIsolation PointHead
+        PointWeights Polish
         QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration Scaling Shrinkage SortedLine
-        SpaceMap Standardiser Table Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
+        SpaceMap Standardiser Table Trend Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
     """
     expected = names.split()
     assert (

@@ -133,7 +133,7 @@ LEARNT = {
     "all": {
         "k": 40,
         "scaling": "relevance",
-        "corrections": [nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+        "corrections": [nc.LocalLinear(), nc.Shrinkage(), nc.Polish(), nc.Caution(0.2)],
         "quantile_rule": "predictive",
     },
 }

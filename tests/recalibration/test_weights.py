@@ -134,7 +134,7 @@ METHODS = {
     "radius": lambda: nc.LocalRecalibrator(radius=nc.Radius(1.5, 5)),
     "all corrections": lambda: nc.LocalRecalibrator(
         k=20, scaling="relevance", quantile_rule="predictive",
-        corrections=(nc.LocalLinear(), nc.Shrinkage(), nc.Polish()),
+        corrections=(nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()),
     ),
     "knn": lambda: nc.KNNRegressor(k=9),
     "global": nc.GlobalRecalibrator,

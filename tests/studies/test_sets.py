@@ -8,6 +8,7 @@ import pytest
 
 from nearcal_studies import sets
 from nearcal_studies.__main__ import ROOT
+from nearcal_studies.cautious import Cautious
 from nearcal_studies.clear import Clear
 from nearcal_studies.measures import coverage_by_region, interval_scores, regional_floor
 from nearcal_studies.real_data import RealData
@@ -53,11 +54,24 @@ def test_sharper(folder, tmp_path):
     rows, text = run_small(Sharper, folder, tmp_path, bases=["linear", "network with σ", "LightGBM quantiles"])
     crps = {row["method"]: row["crps"] for row in rows if row["base"] == "linear"}
     assert list(crps) == [
-        "base", "global", "isotonic", "paper", "+ polish", "+ relevance", "+ local-linear", "+ shrinkage", "default"
+        "base", "global", "isotonic", "paper", "+ polish", "+ relevance", "+ local-linear", "+ shrinkage", "+ trend",
+        "default",
     ]  # fmt: skip
     assert crps["default"] < 1.01 * crps["paper"] < crps["base"]
     assert text.count("| yacht | ") == 3
     assert "**LightGBM quantiles**" in text
+
+
+def test_cautious(folder, tmp_path):
+    rows, text = run_small(Cautious, folder, tmp_path, bases=["linear"], few=60)
+    assert {(row["frame"], row["method"]) for row in rows} == {
+        (frame, method) for frame in ("all rows", "few rows") for method in ("base", "global", "earlier", "default")
+    }
+    of = {row["method"]: row for row in rows if row["frame"] == "few rows"}
+    assert of["base"]["n_cal"] == 60
+    assert of["default"]["regret"] >= 0
+    assert of["default"]["crps"] < of["base"]["crps"]
+    assert text.count("| linear | ") == 2
 
 
 def test_relevance(folder, tmp_path):

@@ -7,7 +7,7 @@ import nearcal as nc
 from nearcal.space import calibration_space, scaling, search
 from nearcal.tuning.choosing import Menu
 
-PLAIN = {"linear": False, "shrinkage": False}
+PLAIN = {"linear": False, "shrinkage": False, "trend": False}
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +127,9 @@ def test_progress(problem, capsys):
     calls = []
     workers = nc.Workers(progress=lambda done, total: calls.append((done, total)))
     tuning = nc.tune(dist, y, spaces["both"], k=10, workers=workers)
-    # all rows once, those of three local-linear and two shrunk candidates again
-    assert calls[-1] == (6 * 1500, 6 * 1500)
-    assert {total for _, total in calls} == {6 * 1500}
+    # all rows once, those of three local-linear, three with a trend, three with both and two shrunk candidates again
+    assert calls[-1] == (12 * 1500, 12 * 1500)
+    assert {total for _, total in calls} == {12 * 1500}
     assert all(done > 0 for done, _ in calls)  # what is tried next is no news to a function of numbers
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     calls.clear()
@@ -146,7 +146,7 @@ def test_progress_of_a_race_is_one_count():
     x, calls = rng.normal(size=(500, 3)), []
     spaces = {str(i): np.roll(x, i, axis=1) ** (i % 2 + 1) for i in range(5)}
     workers = nc.Workers(progress=lambda done, total: calls.append((done, total)))
-    nc.tune(nc.Normal(x[:, 0], 1.0), rng.normal(size=500), spaces, k=20, linear=False, shrinkage=False, workers=workers)
+    nc.tune(nc.Normal(x[:, 0], 1.0), rng.normal(size=500), spaces, k=20, **PLAIN, workers=workers)
     assert [total for _, total in calls] == [500] * len(calls)
     done = [done for done, _ in calls]
     assert done == sorted(done)
@@ -213,7 +213,7 @@ def drifting(n, d=12):
 
 
 def test_local_linear_and_relevance_are_found_where_they_pay():
-    tuning = nc.tune(*drifting(400), rule="best")
+    tuning = nc.tune(*drifting(400), rule="best", trend=False)
     assert tuning.chosen.scaling == "relevance"
     assert tuning.chosen.linear
     assert "local-linear" in str(tuning.chosen)
@@ -223,10 +223,11 @@ def test_local_linear_and_relevance_are_found_where_they_pay():
     assert tuning.table["shrinkage"].sum() == 2
 
 
-def test_of_many_rows_three_local_linear_candidates_are_scored_on_all():
+def test_of_many_rows_three_candidates_with_corrections_of_a_kind_are_scored_on_all():
     dist, y, x = drifting(1100, 3)
     table = nc.tune(dist, y, x, smoothing="biweight", shrinkage=False).table
-    assert 1 <= (table["rows"][table["linear"]] == 1100).sum() <= 3
+    for trend in (False, True):
+        assert (table["rows"][table["linear"] & (table["trend"] == trend)] == 1100).sum() <= 3
     assert set(table["rows"].tolist()) <= {250, 1000, 1100}
 
 
@@ -298,6 +299,20 @@ def test_a_wide_layer_is_tuned_in_bounded_work(monkeypatch):
     assert max(whole, default=0) <= 50
 
 
+def test_a_trend_is_found_where_it_pays():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-2, 2, size=(400, 2))
+    tuning = nc.tune(nc.Normal(np.zeros(400), 1.0), np.sin(3 * x[:, 0]) * x[:, 1] + 0.1 * rng.normal(size=400), x)
+    assert tuning.chosen.trend
+    assert "trend" in str(tuning.chosen)
+    assert isinstance(tuning.recalibrator.corrections[0], nc.Trend)
+    local = tuning.table["kind"] == "local"
+    assert set(tuning.table["trend"][local]) == {False, True}
+    both = tuning.table["trend"] & tuning.table["linear"]
+    assert both.any()
+    assert not tuning.table["trend"][~local].any()
+
+
 def test_relevance_is_scored_in_spaces_learnt_without_the_row():
     """Noise alone: a space stretched to suit the scored rows themselves would look better than it is."""
     rng = np.random.default_rng(0)
@@ -313,7 +328,7 @@ def test_relevance_is_scored_in_spaces_learnt_without_the_row():
 
 def test_one_kind_of_neighbourhood_alone():
     dist, y, x = drifting(120, 3)
-    table = nc.tune(dist, y, x, k=(30, 50), linear=True, shrinkage=True).table
+    table = nc.tune(dist, y, x, k=(30, 50), linear=True, shrinkage=True, trend=False).table
     local = table["kind"] == "local"
     assert table["linear"][local].all()
     assert table["shrinkage"][local].all()
@@ -356,7 +371,8 @@ def test_copies_of_a_space_rank_as_equals_and_the_first_is_taken():
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 AUTO = dict.fromkeys(
-    ("k", "smoothing", "scaling", "components", "linear", "shrinkage", "polish", "fade", "quantile_rule"), "auto"
+    ("k", "smoothing", "scaling", "components", "linear", "shrinkage", "trend", "polish", "fade", "quantile_rule"),
+    "auto",
 )
 
 
@@ -368,6 +384,7 @@ def test_what_auto_means():
         components=["auto"],
         linear=[False, True],
         shrinkage=[False, True],
+        trend=[False, True],
         polish=True,
         fade=nc.Fade(),
         quantile_rule="predictive",
@@ -380,10 +397,10 @@ def test_what_auto_means():
 
 def test_an_option_is_one_value_or_several():
     one = Menu.of(
-        50, k=20, smoothing="uniform", scaling="none", components=3, linear=True, shrinkage=False, polish=False,
-        fade=False, quantile_rule="step",
+        50, k=20, smoothing="uniform", scaling="none", components=3, linear=True, shrinkage=False, trend=False,
+        polish=False, fade=False, quantile_rule="step",
     )  # fmt: skip
-    assert one == Menu([20], ["uniform"], ["none"], [3], [True], [False], False, None, "step")
+    assert one == Menu([20], ["uniform"], ["none"], [3], [True], [False], [False], False, None, "step")
     several = {
         "k": np.array([5, 20, 5]),
         "smoothing": ("uniform", "uniform"),
@@ -432,9 +449,10 @@ FITTED = {
     "interpolated, not polished": {"scaling": "standard", "quantile_rule": "interpolated", "polish": False, **PLAIN},
     "components": {"scaling": "whiten", "components": 2, **PLAIN},
     "relevance": {"scaling": "relevance", **PLAIN},
-    "local-linear": {"scaling": "standard", "linear": True, "shrinkage": False},
-    "shrinkage": {"scaling": "standard", "linear": False, "shrinkage": True},
-    "all of it": {"scaling": "relevance", "linear": True, "shrinkage": True},
+    "local-linear": {"scaling": "standard", "linear": True, "shrinkage": False, "trend": False},
+    "shrinkage": {"scaling": "standard", "linear": False, "shrinkage": True, "trend": False},
+    "trend": {"scaling": "standard", "linear": False, "shrinkage": False, "trend": True},
+    "all of it": {"scaling": "relevance", "linear": True, "shrinkage": True, "trend": True},
     "everything chosen": {},
 }
 
@@ -454,7 +472,8 @@ def test_the_recalibrator_is_fitted_as_if_by_hand_to_the_last_bit(case):
         smoothing=chosen.smoothing,
         scaling=nc.Scaling(chosen.scaling, chosen.components) if chosen.components else chosen.scaling,
         quantile_rule=rule,
-        corrections=(nc.LocalLinear(),) * chosen.linear
+        corrections=(nc.Trend(),) * chosen.trend
+        + (nc.LocalLinear(),) * chosen.linear
         + (nc.Shrinkage(),) * chosen.shrinkage
         + (nc.Polish(drift=True),) * polish
         + (tuning.fade,),
@@ -507,7 +526,9 @@ def test_what_was_scored_is_what_is_returned(built):
 
 def test_views_of_relevance_are_learnt_once_for_scores_and_corrections(built):
     learnt, indexes = built
-    tuning = nc.tune(*drifting(300, 4), k=(30, 60), scaling="relevance", linear=True, shrinkage=True, rule="best")
+    tuning = nc.tune(
+        *drifting(300, 4), k=(30, 60), scaling="relevance", linear=True, shrinkage=True, trend=False, rule="best"
+    )
     assert tuning.chosen.scaling == "relevance"
     assert [type(correction) for correction in tuning.recalibrator.corrections] == [
         nc.LocalLinear,

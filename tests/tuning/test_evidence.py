@@ -13,7 +13,7 @@ def tuning():
     """A mean that drifts along one of three columns."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(300, 3))
-    return nc.tune(nc.Normal(np.zeros(300), 2.0), rng.normal(2 * x[:, 0], 1.0), x, k=[10, 50])
+    return nc.tune(nc.Normal(np.zeros(300), 2.0), rng.normal(2 * x[:, 0], 1.0), x, k=[10, 50], rule="best")
 
 
 def belongs(row, kind):
@@ -22,6 +22,7 @@ def belongs(row, kind):
         "relevance": row["scaling"] == "relevance",
         "local-linear": row["linear"],
         "shrinkage": row["shrinkage"],
+        "trend": row["trend"],
     }
     if kind == "local, plain":
         return row["kind"] == "local" and not any(steps.values())
@@ -37,6 +38,7 @@ def test_every_kind_has_its_best(tuning):
         "global recalibration",
         "local, plain",
         "local, with relevance",
+        "local, with trend",
         "local, with local-linear",
         "local, with shrinkage",
     ]
@@ -58,7 +60,12 @@ def test_the_best_is_named_as_the_choice_is(tuning):
 def test_what_was_not_tried_is_left_out():
     rng = np.random.default_rng(0)
     plain = nc.tune(
-        nc.Normal(np.zeros(50), 1.0), rng.normal(size=50), rng.normal(size=50), linear=False, shrinkage=False
+        nc.Normal(np.zeros(50), 1.0),
+        rng.normal(size=50),
+        rng.normal(size=50),
+        linear=False,
+        shrinkage=False,
+        trend=False,
     )
     assert plain.evidence["kind"].tolist() == ["no recalibration", "global recalibration", "local, plain"]
 

@@ -183,8 +183,8 @@ def test_tuned_table_is_the_weighted_mean():
     """The table against refits of the repeated rows."""
     dist, y, space = calibration_set()
     tuning = nc.tune(
-        dist, y, space, k=7, smoothing="uniform", scaling="none", linear=False, shrinkage=False, time=False,
-        sample_weight=COPIES,
+        dist, y, space, k=7, smoothing="uniform", scaling="none", linear=False, shrinkage=False, trend=False,
+        time=False, sample_weight=COPIES,
     )  # fmt: skip
     table = dict(zip(tuning.table["kind"], tuning.table["crps"], strict=True))
     local = refitted(dist, y, space, lambda n: nc.LocalRecalibrator(14, smoothing="uniform"))

@@ -85,6 +85,14 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    trend: Annotated[
+        bool | None,
+        typer.Option(
+            "--trend/--no-trend",
+            help="Move neighbours' errors along a smooth function of position; chosen if not said, or with --k off.",
+            show_default=False,
+        ),
+    ] = None,
     shrinkage: Annotated[
         bool | None,
         typer.Option(
@@ -137,7 +145,7 @@ def fit(
             f"--output {output} has the suffix of a table", f"did you mean '{output.with_suffix('.nearcal')}'?"
         )
     details = {"smoothing": smoothing, "scaling": scaling, "components": components, "linear": linear}
-    details |= {"shrinkage": shrinkage, "polish": polish, "fade": fade}
+    details |= {"trend": trend, "shrinkage": shrinkage, "polish": polish, "fade": fade}
     settings = _settings(
         method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
     )
@@ -285,13 +293,14 @@ def _calibrate(
     rule: Any = {"quantile_rule": "predictive"}  # as the choice does
     if method in _OF_NEIGHBOURS:
         usual = {
-            "smoothing": "epanechnikov", "scaling": "standard", "components": None, "linear": False, "shrinkage": False,
-            "polish": method == "local", "fade": False,
+            "smoothing": "epanechnikov", "scaling": "standard", "components": None, "trend": False, "linear": False,
+            "shrinkage": False, "polish": method == "local", "fade": False,
         }  # fmt: skip
         options = {name: usual[name] if value == "auto" else value for name, value in options.items()}
         fade = nc.Fade(to="global" if method == "knn" else "base")  # which has no prediction to keep
         corrections: dict[str, Any] = {
-            "linear": nc.LocalLinear(), "shrinkage": nc.Shrinkage(), "polish": nc.Polish(), "fade": fade
+            "trend": nc.Trend(), "linear": nc.LocalLinear(), "shrinkage": nc.Shrinkage(), "polish": nc.Polish(),
+            "fade": fade,
         }  # fmt: skip
         scaling, components = options["scaling"], options["components"]
         local = nc.KNNRegressor if method == "knn" else nc.LocalRecalibrator

@@ -9,6 +9,7 @@ from nearcal.recalibration._gp_beta import GPBetaRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
 from nearcal.recalibration.base import Recalibrator, calibration_scores
+from nearcal.recalibration.caution import Caution
 from nearcal.recalibration.combined import CombinedRecalibrator
 from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
@@ -25,6 +26,7 @@ from nearcal.recalibration.progress import Progress
 from nearcal.recalibration.reliability import Reliability
 from nearcal.recalibration.result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
+from nearcal.recalibration.trend import Trend
 from nearcal.recalibration.workers import Workers
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "QUANTILE_RULES",
     "SMOOTHINGS",
     "THINS",
+    "Caution",
     "CombinedRecalibrator",
     "ConformalDistribution",
     "ConformalRecalibrator",
@@ -58,6 +61,7 @@ __all__ = [
     "Shrinkage",
     "Smoothing",
     "Summary",
+    "Trend",
     "VarianceScaling",
     "WeightedSample",
     "Workers",

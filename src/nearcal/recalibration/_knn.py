@@ -12,6 +12,7 @@ from nearcal._saved import number, savable
 from nearcal.distributions import Distribution, Normal
 from nearcal.recalibration.base import is_empty
 from nearcal.recalibration.calibration_scores import LARGEST_SCORE, CalibrationScores
+from nearcal.recalibration.caution import Caution
 from nearcal.recalibration.fade import Fade
 from nearcal.recalibration.local import LEARNT, LocalRecalibrator
 from nearcal.recalibration.neighborhoods import Radius
@@ -139,6 +140,11 @@ class KNNRegressor(LocalRecalibrator):
                 "got 'base'"
             )
         for correction in self.corrections:
+            if isinstance(correction, Caution):
+                raise InvalidParameterError(
+                    f"corrections must be without Caution for KNNRegressor, which has no base distribution to leave a "
+                    f"share to, got {correction!r}"
+                )
             if isinstance(correction, Fade) and correction.to != "global":
                 raise InvalidParameterError(
                     "Fade must be to 'global' for KNNRegressor, which has no base distribution, got "

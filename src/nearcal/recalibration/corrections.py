@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class Correction(ABC):
     """What a user asks for."""
 
+    comes_first = False  # whether it wants scores as they are
     needs_continuous_rule = False  # whether it bends a curve, so that there must be one
     comes_last = False  # whether it says how far what all others have made of a row is trusted
 
@@ -51,15 +52,20 @@ class LearntCorrection:
     is_continuous = True  # whether no atoms are made
     more_knots = 0  # that a curve has afterwards
 
-    def move(self, near: Neighborhoods, scores: FloatArray, points: FloatArray) -> FloatArray:
-        """Return the scores of neighbours, one a pair, moved for the rows at ``points``."""
+    def move(
+        self, near: Neighborhoods, scores: FloatArray, points: FloatArray, own: IntArray | None = None
+    ) -> FloatArray:
+        """Return the scores of neighbours, one a pair, moved for the rows at ``points``.
+
+        Where these are calibration points among the others, ``own`` are their numbers.
+        """
         return scores
 
     def bend(self, curve: Curve) -> Curve:
         """Return a curve of scores as it should have been."""
         return curve
 
-    def seen_in(self, view: View, neighbors: int) -> "LearntCorrection":
+    def seen_in(self, view: View, neighbors: int, calibration: CalibrationScores) -> "LearntCorrection":
         """Return the same for another view of the calibration points, in which rows have so many neighbours."""
         return self
 
@@ -78,13 +84,17 @@ def moves_scores(corrections: tuple[LearntCorrection, ...]) -> bool:
 
 
 def correct(
-    near: Neighborhoods, points: FloatArray, z: FloatArray, corrections: tuple[LearntCorrection, ...]
+    near: Neighborhoods,
+    points: FloatArray,
+    z: FloatArray,
+    corrections: tuple[LearntCorrection, ...],
+    own: IntArray | None = None,
 ) -> Neighborhoods:
     """Return the neighbourhoods of rows at some points with the scores of neighbours as corrections move them."""
     for correction in corrections:
         if correction.moves_scores:
             scores = z[near.indices] if near.scores is None else near.scores
-            near = replace(near, scores=correction.move(near, scores, points))
+            near = replace(near, scores=correction.move(near, scores, points, own))
     return near
 
 
@@ -176,12 +186,14 @@ class LearntLinear(LearntCorrection):
         axes = axes / max(np.abs(moved).max(), 1e-300)
         return cls(center, axes, _place(view.points, center, axes))
 
-    def seen_in(self, view: View, neighbors: int) -> LearntCorrection:
+    def seen_in(self, view: View, neighbors: int, calibration: CalibrationScores) -> LearntCorrection:
         """Return as many slopes for other positions of the calibration points, or as many as the neighbours afford."""
         dimensions = min(self.axes.shape[1], neighbors // _NEIGHBORS_PER_SLOPE - 1)
         return type(self).of(view, dimensions) if dimensions >= 1 else LearntCorrection()
 
-    def move(self, near: Neighborhoods, scores: FloatArray, points: FloatArray) -> FloatArray:
+    def move(
+        self, near: Neighborhoods, scores: FloatArray, points: FloatArray, own: IntArray | None = None
+    ) -> FloatArray:
         """Regress and move, neighbourhood by neighbourhood."""
         from nearcal.kernels import adjust
 
@@ -288,7 +300,9 @@ class LearntShrinkage(LearntCorrection):
 
     moves_scores = True
 
-    def move(self, near: Neighborhoods, scores: FloatArray, points: FloatArray) -> FloatArray:
+    def move(
+        self, near: Neighborhoods, scores: FloatArray, points: FloatArray, own: IntArray | None = None
+    ) -> FloatArray:
         """Move and stretch the scores of each neighbourhood."""
         from nearcal.kernels import summary
 

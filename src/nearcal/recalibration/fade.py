@@ -5,9 +5,10 @@ from calibration points than these are from each other, or beyond the range of a
 points that know nothing of it: there the local law of scores is drawn to another that needs no neighbours.
 """
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from scipy.special import ndtri
@@ -197,17 +198,28 @@ def ranges_of(space: FloatArray, false_alarm: float) -> Ranges:
 
 def fade_curve(curve: Curve, trust: FloatArray, towards: Curve | None) -> Curve:
     """Return g + τ (q - g) at the knots of each row's curve q, with g the curve of all rows, or the identity."""
+    return _between(curve, trust, towards, _draw)
+
+
+def mix_curve(curve: Curve, trust: FloatArray) -> Curve:
+    """Return t q(s) + (1 - t) s at the knots of each row's curve q, whichever way it leads."""
+    return _between(curve, trust, None, lambda values, ends, share, scores: share * values + (1 - share) * ends)
+
+
+def _between(
+    curve: Curve, trust: FloatArray, towards: Curve | None, draw: Callable[[Any, Any, Any, Any], FloatArray]
+) -> Curve:
     line, t = curve.line, trust[:, np.newaxis]
     shape = len(t), line.values.shape[1]
     faded = copy(line)
     faded.scores = scores = np.broadcast_to(line.scores, shape)
     knots, below, above = (scores, 1.0, 1.0) if towards is None else _at(towards, scores)  # of N(0, 1)
-    faded.values = _draw(np.broadcast_to(line.values, shape), knots, t, scores)
+    faded.values = draw(np.broadcast_to(line.values, shape), knots, t, scores)
     outermost = np.ones_like(t)
-    faded.slope_below = _draw(line.slope_below, below, t, outermost)  # a steeper tail leads outwards, on either side
-    faded.slope_above = _draw(line.slope_above, above, t, outermost)
+    faded.slope_below = draw(line.slope_below, below, t, outermost)  # a steeper tail leads outwards, on either side
+    faded.slope_above = draw(line.slope_above, above, t, outermost)
     center = (scores[:, :1] + scores[:, -1:]) / 2
-    faded.middle = _draw(line.middle, center if towards is None else towards.before(center), t, center)
+    faded.middle = draw(line.middle, center if towards is None else towards.before(center), t, center)
     return Curve(faded)
 
 

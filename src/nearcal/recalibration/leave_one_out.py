@@ -41,6 +41,8 @@ class LeaveOneOut:
         What is made of neighbours' scores.
     rows_by_time : ndarray of shape (n,), optional
         The points from the oldest to the latest; None if they are in that order.
+    asked : ndarray, optional
+        The points that are looked at where nothing else is said; None for all.
     """
 
     calibration: CalibrationScores
@@ -49,6 +51,7 @@ class LeaveOneOut:
     quantile_rule: QuantileRule
     workers: Workers
     corrections: tuple[LearntCorrection, ...] = ()
+    asked: IntArray | None = None
     rows_by_time: IntArray | None = None
 
     @property
@@ -72,6 +75,7 @@ class LeaveOneOut:
         Within a radius, points with fewer than ``min_neighbors`` others get NaN: what a thin neighbourhood gets instead
         says nothing of the others. Points that are looked up in no view keep the value that they have.
         """
+        rows = self.asked if rows is None else rows
         for view in self.views():
             places = np.arange(len(view.rows)) if rows is None else np.flatnonzero(np.isin(view.rows, rows))
             if len(places):
@@ -84,7 +88,7 @@ class LeaveOneOut:
         order = view.index.order(view.queries[places])
         order = places if order is None else places[order]
         neighbors = self._neighbors(view.index)
-        corrections = tuple(correction.seen_in(view, neighbors) for correction in self.corrections)
+        corrections = tuple(correction.seen_in(view, neighbors, self.calibration) for correction in self.corrections)
         is_ordered = self.quantile_rule in CONTINUOUS_RULES or moves_scores(corrections)
         most = self.workers.pairs_per_chunk()
 
@@ -97,7 +101,7 @@ class LeaveOneOut:
                 rows = view.rows[places]
                 if is_ordered:
                     near = near.by_score(self.calibration.ranks)
-                near = correct(near, view.queries[places], self.calibration.z, corrections)
+                near = correct(near, view.queries[places], self.calibration.z, corrections, rows)
                 for part in near.split(most):
                     steps = Steps(near.part(part), self.calibration)
                     result = statistic(steps, rows[part])

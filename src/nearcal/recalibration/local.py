@@ -24,6 +24,7 @@ from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.recalibration.scores_of_rows import LocalScores
 from nearcal.recalibration.steps import Steps
+from nearcal.recalibration.trend import LearntTrend
 from nearcal.recalibration.workers import Workers
 from nearcal.space import (
     CalibrationSpace,
@@ -91,10 +92,10 @@ class LocalRecalibrator(ChangingSet):
     quantile_rule : {"step", "interpolated", "predictive", "conservative"}
         How the weighted scores are read, see :class:`Recalibrated`: "step" is the paper's.
     corrections : sequence of Correction
-        What to do, in this order, about neighbourhoods being wider than a point, and small: :class:`LocalLinear`,
-        :class:`Shrinkage`, then :class:`Polish`; and last about rows unlike the calibration set: :class:`Fade`. None
-        by default, as in the paper. What they learn from calibration points is learnt from each among the others, with
-        a relevance learnt without the fifth of the points that it belongs to.
+        What to do, in this order, about neighbourhoods being wider than a point, and small: :class:`Trend`,
+        :class:`LocalLinear`, :class:`Shrinkage`, then :class:`Polish`; and last about rows unlike the calibration set:
+        :class:`Fade`. None by default, as in the paper. What they learn from calibration points is learnt from each
+        among the others, with a relevance learnt without the fifth of the points that it belongs to.
     workers : Workers, optional
         Threads, memory and progress.
 
@@ -334,6 +335,9 @@ class LocalRecalibrator(ChangingSet):
             if isinstance(correction, LearntLinear):
                 known = len(correction.places), len(correction.center)
                 require(known == shape, "a local-linear correction must have n_cal_ places of the space's dimension")
+            if isinstance(correction, LearntTrend):
+                known = len(correction.values), len(correction.origin)
+                require(known == shape, "a trend must have n_cal_ values in a space of its dimension")
             if isinstance(correction, LearntFade) and correction.ranges is not None:
                 width = correction.ranges.width
                 require(width == self.n_features_in_, "the ranges of a fade must be of n_features_in_ columns")

@@ -79,8 +79,8 @@ def _check_corrections(options: "LocalRecalibrator") -> None:
     for correction in options.corrections:
         if not isinstance(correction, Correction):
             raise InvalidParameterError(
-                "corrections must be a sequence of nearcal.LocalLinear(), nearcal.Shrinkage(), nearcal.Polish() "
-                f"and nearcal.Fade(), got {correction!r} among them"
+                "corrections must be a sequence of nearcal.Trend(), nearcal.LocalLinear(), nearcal.Shrinkage(), "
+                f"nearcal.Polish(), nearcal.Caution() and nearcal.Fade(), got {correction!r} among them"
             )
         correction.check()
         if correction.needs_continuous_rule and options.quantile_rule not in CONTINUOUS_RULES:
@@ -88,6 +88,11 @@ def _check_corrections(options: "LocalRecalibrator") -> None:
                 f"{correction!r} needs a continuous quantile_rule, one of {CONTINUOUS_RULES}, got "
                 f'{options.quantile_rule!r}; use quantile_rule="predictive"'
             )
+    if any(correction.comes_first for correction in options.corrections[1:]):
+        raise InvalidParameterError(
+            f"corrections must begin with Trend(), once, where there is one, got {tuple(options.corrections)!r}; put it "
+            "first"
+        )
     if any(correction.comes_last for correction in options.corrections[:-1]):
         raise InvalidParameterError(
             f"corrections must end with Fade(), once, where there is one, got {tuple(options.corrections)!r}; put it "

@@ -1,6 +1,6 @@
 """A calibration space made ready: scaled, searchable, and seen as if each point were new."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,8 @@ MOST_AXES = 20  # that anything is regressed on
 class View:
     """All calibration points in a scaled space, and those of them that are looked up there: which, and where.
 
-    They are looked up among all, or among ``speakers`` alone, which are others; the space was learnt from these.
+    They are looked up among all, or among ``speakers`` alone, which are others; the space was learnt from these. What
+    corrections learn from all points, whatever the number of neighbours, is ``kept``.
     """
 
     points: FloatArray
@@ -40,6 +41,7 @@ class View:
     rows: IntArray
     queries: FloatArray
     speakers: IntArray | None = None
+    kept: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def learnt_from(self) -> FloatArray:

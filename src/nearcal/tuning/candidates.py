@@ -9,6 +9,7 @@ import numpy as np
 from nearcal._saved import count, flag, one_of, optional, savable, text
 from nearcal.recalibration import (
     SMOOTHINGS,
+    Caution,
     Fade,
     LocalLinear,
     LocalRecalibrator,
@@ -16,6 +17,7 @@ from nearcal.recalibration import (
     QuantileRule,
     Shrinkage,
     Smoothing,
+    Trend,
     Workers,
 )
 from nearcal.recalibration.corrections import Correction
@@ -33,6 +35,7 @@ Kind = Literal["none", "global", "local"]
     smoothing=optional(one_of(*SMOOTHINGS)),
     linear=flag,
     shrinkage=flag,
+    trend=flag,
 )
 @dataclass(frozen=True)
 class Candidate:
@@ -41,9 +44,9 @@ class Candidate:
     Attributes
     ----------
     kind : {"none", "global", "local"}
-    space, scaling, components, k, smoothing, linear, shrinkage
-        Of local recalibration; None or False otherwise. ``components`` is None where all directions count; ``linear``
-        and ``shrinkage`` tell whether there is such a correction.
+    space, scaling, components, k, smoothing, linear, shrinkage, trend
+        Of local recalibration; None or False otherwise. ``components`` is None where all directions count; ``linear``,
+        ``shrinkage`` and ``trend`` tell whether there is such a correction.
     """
 
     kind: Kind
@@ -54,6 +57,7 @@ class Candidate:
     smoothing: Smoothing | None = None
     linear: bool = False
     shrinkage: bool = False
+    trend: bool = False
 
     @property
     def place(self) -> tuple[str, Scaling]:
@@ -65,12 +69,13 @@ class Candidate:
     @property
     def corrections(self) -> tuple[Correction, ...]:
         """The corrections of neighbours' scores."""
-        return (LocalLinear(),) * self.linear + (Shrinkage(),) * self.shrinkage
+        return (Trend(),) * self.trend + (LocalLinear(),) * self.linear + (Shrinkage(),) * self.shrinkage
 
     def local_recalibrator(
-        self, quantile_rule: QuantileRule, polish: Polish | None, fade: Fade | None, workers: Workers
+        self, quantile_rule: QuantileRule, polish: Polish | None, fade: Fade | None, workers: Workers, share: float = 0.0
     ) -> LocalRecalibrator:
-        """Return the recalibrator of a local candidate, not fitted."""
+        """Return the recalibrator of a local candidate, not fitted, that leaves a share to the model."""
+        for_all_rows = (() if polish is None else (polish,)) + (Caution(share),) * (share > 0)
         assert self.smoothing is not None
         assert self.scaling is not None
         return LocalRecalibrator(
@@ -78,7 +83,7 @@ class Candidate:
             smoothing=self.smoothing,
             scaling=self.scaling if self.components is None else Scaling(self.scaling, self.components),
             quantile_rule=quantile_rule,
-            corrections=(*self.corrections, *(one for one in (polish, fade) if one is not None)),
+            corrections=self.corrections + for_all_rows + (() if fade is None else (fade,)),
             workers=None if workers == Workers() else workers,
         )
 
@@ -87,7 +92,8 @@ class Candidate:
         """Return the candidate of a row of a table of candidates."""
         settings: dict[str, Any] = {name: row[name] or None for name in ("space", "scaling", "smoothing")}
         settings |= {name: None if np.isnan(row[name]) else int(row[name]) for name in ("components", "k")}
-        return cls(row["kind"], **settings, linear=bool(row["linear"]), shrinkage=bool(row["shrinkage"]))
+        settings |= {name: bool(row[name]) for name in ("linear", "shrinkage", "trend")}
+        return cls(row["kind"], **settings)
 
     def __str__(self) -> str:
         if self.kind == "none":
@@ -95,7 +101,7 @@ class Candidate:
         if self.kind == "global":
             return "global recalibration"
         components = "" if self.components is None else f", {self.components} components"
-        corrections = ", local-linear" * self.linear + ", shrinkage" * self.shrinkage
+        corrections = ", trend" * self.trend + ", local-linear" * self.linear + ", shrinkage" * self.shrinkage
         return (
             f"space {self.space!r}, k={self.k}, smoothing {self.smoothing!r}, scaling {self.scaling!r}"
             f"{components}{corrections}"

@@ -14,7 +14,7 @@ from nearcal.distributions.interpolation import power_of_two
 from nearcal.recalibration import Fade
 from nearcal.tuning.candidates import Candidate
 
-Rule = Literal["best", "one-standard-error", "two-standard-errors"]
+Rule = Literal["cautious", "best", "one-standard-error", "two-standard-errors"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 _FREE = 2 / 3  # of the score without recalibration: up to there, what brings less costs little to give up
@@ -118,9 +118,10 @@ def choose(
     """Return the place of the chosen candidate, and how many the rule takes for as good as the best.
 
     A model that is not calibrated overall is not left alone, as far as there is another choice. Global recalibration
-    that scores worse than none is no choice.
+    that scores worse than none is no choice. The rule "cautious" is two standard errors here; it has more to it where
+    there are finals.
     """
-    errors = 2 if rule == "two-standard-errors" else 1
+    errors = 1 if rule == "one-standard-error" else 2
     enough = np.fmax(errors * comparison.difference_std_error, _NEGLIGIBLE * comparison.mean[comparison.best])
     within = np.flatnonzero((comparison.difference <= enough) & comparison.is_complete)
     if rule == "best":

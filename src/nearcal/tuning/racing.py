@@ -95,7 +95,8 @@ class Race:
     ) -> None:
         most = len(order) if effort.rows is None else min(len(order), effort.rows)
         ends = [size for size in effort.heats if size < most]
-        self.heats = [np.sort(part) for part in np.split(order[:most], ends)]
+        self.order = order[:most]
+        self.heats = [np.sort(part) for part in np.split(self.order, ends)]
         self.has_final = 0 < len(ends) == len(effort.heats)
         self.n, self.clock, self.units, self.weights = n, clock, units, weights
 
@@ -103,6 +104,10 @@ class Race:
     def rows(self) -> IntArray:
         """The rows that decide, in increasing order."""
         return np.sort(np.concatenate(self.heats))
+
+    def some(self, most: int) -> IntArray:
+        """Return the first of the rows that decide, in increasing order: so many, or all."""
+        return np.sort(self.order[: min(most, len(self.rows))])
 
     def run(
         self,

@@ -84,12 +84,14 @@ class Scorer:
         weights = None if calibration.weights is None else calibration.weights.relative
         self.race = Race(drawn, len(y), effort, self.clock, units, weights)
 
-    def work(self, k: Sequence[int], linear: bool, shrinkage: bool) -> int:
+    def work(self, k: Sequence[int], linear: bool, shrinkage: bool, trend: bool = False) -> int:
         """Return how many rows there are to score at most, those of every candidate with corrections counted again."""
         entrants = sum(size >= LEAST_NEIGHBORS for size in k) * min(len(self.places), self.effort.spaces)
+        finalists = min(entrants, _FINALISTS)
         return (
             sum(map(len, self.race.heats))
-            + self._rows_of(entrants, _FINALISTS) * linear
+            + self._rows_of(entrants, _FINALISTS) * (linear + trend)
+            + self._rows_of(finalists, finalists) * (linear and trend)
             + self._rows_of(_SHRUNK, _SHRUNK) * (shrinkage and bool(self.places))
         )
 
@@ -271,21 +273,47 @@ class Scorer:
         They take a sort for each row, so few are scored: in the three best spaces, each with its best smoothing and all
         k that leave room for a slope. Three at most reach the final.
         """
-        leaders: dict[tuple[str, Scaling], Candidate] = {}
-        for candidate in self.race.standings(plain):
-            leaders.setdefault(candidate.place, candidate)
         entrants = [
             replace(leader, k=size, linear=True)
-            for leader in list(leaders.values())[: self.effort.spaces]
+            for leader in self._leading(plain)
             for size in k
             if size >= LEAST_NEIGHBORS
         ]
         return self._race_corrected(entrants, rivals or {}, _FINALISTS)
 
+    def score_trend(
+        self, local: Scores, k: Sequence[int], linear: Sequence[bool], rivals: Scores | None = None
+    ) -> Scores:
+        """Return the scores of candidates with a trend, with and without local-linear correction as ``linear`` says.
+
+        They are tried as those with local-linear correction are, in the three best spaces; those that reach the end
+        then with both corrections, where there may be both.
+        """
+        sizes = [size for size in k if size >= LEAST_NEIGHBORS] or list(k)
+        entrants = [
+            replace(leader, k=size, linear=False, trend=True) for leader in self._leading(local) for size in sizes
+        ]
+        curved = self._race_corrected(entrants, rivals or {}, _FINALISTS)
+        both = [replace(one, linear=True) for one in self._finishers(curved)[:_FINALISTS]] if True in linear else []
+        curved_rivals = {**(rivals or {}), **(curved if False in linear else {})}
+        straight = self._race_corrected(both, curved_rivals, _FINALISTS) if both else {}
+        return {**(curved if False in linear else {}), **straight}
+
+    def _leading(self, scores: Scores) -> list[Candidate]:
+        """Return the best candidate of each of the best spaces."""
+        leaders: dict[tuple[str, Scaling], Candidate] = {}
+        for candidate in self.race.standings(scores):
+            leaders.setdefault(candidate.place, candidate)
+        return list(leaders.values())[: self.effort.spaces]
+
+    def _finishers(self, scores: Scores) -> list[Candidate]:
+        """Return who was scored on all rows, the best first."""
+        return [one for one in self.race.standings(scores) if not np.isnan(scores[one][self.race.rows]).any()]
+
     def score_shrunk(self, local: Scores, rivals: Scores | None = None) -> Scores:
         """Return the scores of the two best local candidates with shrinkage, as long as they keep up with rivals."""
-        best = [one for one in self.race.standings(local) if not np.isnan(local[one][self.race.rows]).any()][:_SHRUNK]
-        return self._race_corrected([replace(one, shrinkage=True) for one in best], rivals or {}, _SHRUNK)
+        best = [replace(one, shrinkage=True) for one in self._finishers(local)[:_SHRUNK]]
+        return self._race_corrected(best, rivals or {}, _SHRUNK)
 
     def _race_corrected(self, entrants: Sequence[Candidate], rivals: Scores, most: int) -> Scores:
         """Return the scores of candidates with corrections, which must keep up with the best of their rivals."""

@@ -1,0 +1,277 @@
+"""The trend of scores: a smooth function of position, learnt from all of them, that neighbours are moved along.
+
+The local-linear correction sees a neighbourhood alone; where that is small its slopes are noise, and where it is wide
+it is not straight. A function learnt from all scores has neither limit, and what it leaves is left to neighbours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._growing import GrowingRows
+from nearcal._saved import number, savable, saved_array, saved_value
+from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.corrections import Correction, LearntCorrection
+from nearcal.recalibration.neighborhoods import Neighborhoods
+from nearcal.space import View
+
+if TYPE_CHECKING:
+    from nearcal.recalibration.leave_one_out import LeaveOneOut
+
+Item = TypeVar("Item", bound=np.generic)
+
+_LEAST_POINTS = 20
+_MOST_POINTS = 5000  # that a trend is learnt from
+_CENTERS = 400
+_WIDTHS = (0.35, 0.7, 1.4, 2.8, 5.6)  # of bumps, in median distances between points
+_RIDGES = 10.0 ** np.arange(-3, 3.25, 0.5)
+_PROBE = 200  # points whose distances tell the median
+_OUTLYING = 6.0  # standard deviations, told by quartiles, beyond which scores are drawn in before they are learnt from
+_NOISE = 1e-9  # relative size of directions that are rounding
+
+
+@savable
+@dataclass(frozen=True)
+class Trend(Correction):
+    """Move the scores of neighbours along a smooth function of position that all scores have shaped.
+
+    With f the function, f_i(x_i) its value at calibration point i as it would be without that point, and x the position
+    of a row, neighbours have the scores
+
+        z_i - f_i(x_i) + f(x).
+
+    f(x) = z̄ + Σ_l c_l exp(-|x - u_l|² / 2h²) has its centres u_l at 400 calibration points, evenly spaced in the order
+    of their positions, or at all. It is the least-squares fit with the penalty λ |f|², the norm being that of the
+    kernel (kernel ridge regression, in Nyström's approximation). h, of five multiples of the median distance between
+    points, and λ are those of the least leave-one-out error, which least squares know in closed form. f is not
+    extrapolated: it stays between its least and greatest values at calibration points. Of more than 5,000 points 5,000
+    stand for all, and scores more than six standard deviations from the median, as quartiles tell it, are drawn in
+    while f is learnt.
+
+    It comes before all other corrections. Use it where the model is misspecified, so that its errors follow from
+    position: what neighbours then differ by is what position does not tell.
+
+    References
+    ----------
+    C. Saunders, A. Gammerman and V. Vovk, *Ridge Regression Learning Algorithm in Dual Variables*, ICML 1998.
+    C. K. I. Williams and M. Seeger, *Using the Nyström Method to Speed Up Kernel Machines*, NeurIPS 2000.
+
+    Examples
+    --------
+    A model that knows nothing, of responses that are a function of position and a little noise:
+
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(-2, 2, size=500)
+    >>> y, model = rng.normal(np.sin(3 * x), 0.1), nc.Normal(np.zeros(500), 1.0)
+    >>> plain, moved = nc.LocalRecalibrator(k=200), nc.LocalRecalibrator(k=200, corrections=(nc.Trend(),))
+    >>> [rc.fit(model, y, x).recalibrate(model[:1], [0.5]).std().round(1).item() for rc in (plain, moved)]
+    [0.5, 0.1]
+    """
+
+    comes_first = True
+
+    def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntTrend | None":
+        """Learn from all scores, once a view; None if the mean of all scores tells as much."""
+        if "trend" not in view.kept:
+            view.kept["trend"] = _learn(view, left_out.calibration)
+        return view.kept["trend"]
+
+
+@savable
+class LearntTrend(LearntCorrection):
+    """A function of position and its values at calibration points, to each of whom it owes nothing.
+
+    Parameters
+    ----------
+    origin : ndarray of shape (d,)
+    width, ridge : float
+        Positions are x - origin in units of the width.
+    centers : ndarray of shape (m, d)
+        Of bumps, in these units.
+    heights : ndarray of shape (m,)
+    mean, low, high : float
+        f is the mean plus what bumps add up to, but that between low and high.
+    values : ndarray of shape (n,)
+        At calibration points: f without them.
+    """
+
+    moves_scores = True
+
+    def __init__(
+        self,
+        origin: FloatArray,
+        width: float,
+        ridge: float,
+        centers: FloatArray,
+        heights: FloatArray,
+        mean: float,
+        low: float,
+        high: float,
+        values: FloatArray,
+    ) -> None:
+        self.origin, self.width, self.ridge, self.mean, self.low, self.high = origin, width, ridge, mean, low, high
+        self.centers, self.heights = np.ascontiguousarray(centers), np.ascontiguousarray(heights)
+        for array in (self.centers, self.heights):
+            array.flags.writeable = False  # as if loaded: kernels are compiled for one kind of array
+        self._rows = GrowingRows(values)
+
+    @property
+    def values(self) -> FloatArray:
+        """The function at calibration points, as it would be without each."""
+        return self._rows.array
+
+    def __call__(self, points: FloatArray) -> FloatArray:
+        """Return the function at some points."""
+        from nearcal.kernels import trend
+
+        total = np.empty(len(points))
+        trend.add_bumps(_place(points, self.origin, self.width), self.centers, self.heights, total)
+        return self.mean + np.clip(total, self.low, self.high)
+
+    def seen_in(self, view: View, neighbors: int, calibration: CalibrationScores) -> LearntCorrection:
+        """Return the function learnt with the same settings from the points that may be learnt from there."""
+        key = "trend", self.width, self.ridge
+        if key not in view.kept:
+            view.kept[key] = _learn(view, calibration, self.width, self.ridge) or LearntCorrection()
+        return view.kept[key]
+
+    def move(
+        self, near: Neighborhoods, scores: FloatArray, points: FloatArray, own: IntArray | None = None
+    ) -> FloatArray:
+        """Take from scores the function where they come from, and add it where the row is."""
+        owners = near.owners()
+        here = (self(points) if own is None else self.values[own])[owners]
+        pair = np.repeat(np.arange(len(owners)), np.diff(near.indptr))
+        return np.where(owners[pair] < 0, scores, scores - self.values[near.indices] + here[pair])
+
+    def extended(self, points: FloatArray) -> Self:
+        """Return the same function, with calibration points more."""
+        return self._with(self._rows.extended(self(points)))
+
+    def restricted(self, rows: IntArray) -> Self:
+        """Return the same function for some of the calibration points."""
+        return self._with(self._rows.kept(rows))
+
+    def _with(self, rows: GrowingRows) -> Self:
+        other = type(self)(**self._to_saved() | {"values": rows.array})
+        other._rows = rows
+        return other
+
+    def _to_saved(self) -> dict[str, Any]:
+        names = "origin", "width", "ridge", "centers", "heights", "mean", "low", "high", "values"
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        numbers = {name: number()(name, saved_value(saved, name)) for name in ("mean", "low", "high")}
+        numbers |= {name: number(5e-324)(name, saved_value(saved, name)) for name in ("width", "ridge")}
+        origin = saved_array(saved, "origin", np.float64, (None,))
+        centers = saved_array(saved, "centers", np.float64, (None, len(origin)))
+        heights = saved_array(saved, "heights", np.float64, (len(centers),))
+        values = saved_array(saved, "values", np.float64, (None,))
+        return cls(origin=origin, centers=centers, heights=heights, values=values, **numbers)
+
+
+class _Fit(NamedTuple):
+    """A fit with one width and ridge: its mean squared error at points left out, heights of bumps, and residuals."""
+
+    error: float
+    ridge: float
+    heights: FloatArray
+    residuals: FloatArray
+
+
+def _learn(
+    view: View, calibration: CalibrationScores, width: float | None = None, ridge: float | None = None
+) -> LearntTrend | None:
+    """Return the trend of the scores that may be learnt from, with the settings given or the best."""
+    speakers = np.arange(len(calibration)) if view.speakers is None else view.speakers
+    # in the order of positions, so that which of them stand for all does not depend on the order of rows
+    speakers = speakers[np.lexsort(view.points[speakers].T[::-1])]
+    rows = _evenly_spaced(speakers, _MOST_POINTS)
+    points, scores = view.points[rows], _drawn_in(calibration.z[rows])
+    unit = _typical_distance(_evenly_spaced(points, _PROBE))
+    if len(rows) < _LEAST_POINTS or not unit > 0 or np.ptp(scores) == 0:
+        return None
+    some, origin = _evenly_spaced(np.arange(len(rows)), _CENTERS), points.mean(axis=0)
+    weights = np.ones(len(rows)) if calibration.weights is None else calibration.weights.relative[rows]
+    share = weights / weights.sum()
+    mean = float(share @ scores)
+    fits = {}
+    for tried in (width,) if width is not None else [factor * unit for factor in _WIDTHS]:
+        placed = _place(points, origin, tried)
+        fits[tried] = _fit(placed, placed[some], scores - mean, share, _RIDGES if ridge is None else [ridge])
+    width = min(fits, key=lambda tried: fits[tried].error)
+    fit = fits[width]
+    if ridge is None and not fit.error < float(share @ (scores - mean) ** 2):
+        return None
+    without = scores - mean - fit.residuals
+    learnt = LearntTrend(
+        origin, width, fit.ridge, _place(points[some], origin, width), fit.heights, mean,
+        float(without.min()), float(without.max()), np.empty(0),
+    )  # fmt: skip
+    values = learnt(view.points)
+    values[rows] = mean + without
+    return learnt._with(GrowingRows(values))
+
+
+def _fit(points: FloatArray, centers: FloatArray, scores: FloatArray, share: FloatArray, ridges: Any) -> _Fit:
+    """Return the best ridge regression of scores on bumps around centres; all ridges share two decompositions.
+
+    A residual over 1 less the weight of its point in its own fit is what it would be without the point.
+    """
+    sizes, axes = np.linalg.eigh(_bumps(centers, centers))
+    kept = sizes > _NOISE * sizes[-1]
+    to_heights = axes[:, kept] / np.sqrt(sizes[kept])
+    features = _bumps(points, centers) @ to_heights
+    weights = share * len(share)
+    sizes, axes = np.linalg.eigh((features * weights[:, np.newaxis]).T @ features)
+    turned = features @ axes
+    moments = turned.T @ (weights * scores)
+    fits = []
+    for ridge in ridges:
+        inverse = 1 / (np.maximum(sizes, 0.0) + ridge)
+        leverage = weights * ((turned * turned) @ inverse)
+        residuals = (scores - turned @ (inverse * moments)) / np.maximum(1 - leverage, _NOISE)
+        heights = to_heights @ (axes @ (inverse * moments))
+        fits.append(_Fit(float(share @ residuals**2), float(ridge), heights, residuals))
+    return min(fits, key=lambda fit: fit.error)
+
+
+def _evenly_spaced(items: NDArray[Item], most: int) -> NDArray[Item]:
+    """Return all items, or so many at evenly spaced places."""
+    if len(items) <= most:
+        return items
+    return items[((np.arange(most) + 0.5) * len(items) / most).astype(np.intp)]
+
+
+def _bumps(points: FloatArray, centers: FloatArray) -> FloatArray:
+    from scipy.spatial.distance import cdist  # slow to import, and only learning needs it
+
+    return np.exp(-0.5 * cdist(points, centers, "sqeuclidean"))
+
+
+def _place(points: FloatArray, origin: FloatArray, width: float) -> FloatArray:
+    return np.ascontiguousarray((points - origin) / width)
+
+
+def _typical_distance(points: FloatArray) -> float:
+    """Return the median distance of points that are not in one place, 0 if all are."""
+    from scipy.spatial.distance import pdist
+
+    largest = np.abs(points - points[0]).max()
+    if not largest > 0:
+        return 0.0
+    distances = pdist((points - points[0]) / largest)
+    return float(largest * np.median(distances[distances > 0]))
+
+
+def _drawn_in(scores: FloatArray) -> FloatArray:
+    low, middle, high = np.quantile(scores, [0.25, 0.5, 0.75])
+    reach = _OUTLYING * (high - low) / 1.349  # quartiles of N(0, 1) are that far apart
+    return np.clip(scores, middle - reach, middle + reach) if reach > 0 else scores

@@ -1,0 +1,115 @@
+"""The finals: scores as if each row were refitted, and the choice on made-up scores."""
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.tuning.finals import Finals, decide
+
+LOCAL = [nc.Candidate("local", "a", "none", None, k, "uniform") for k in (100, 10)]
+CANDIDATES = [nc.Candidate("none"), nc.Candidate("global"), *LOCAL]
+N = 40
+
+
+def problem(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    return nc.Normal(np.zeros(n), 1.5), rng.normal(np.sin(2 * x[:, 0]), 0.5), x
+
+
+def interval_score(out, y):
+    lower, upper = out.interval(0.95)
+    return upper - lower + 40 * np.maximum(lower - y, 0) + 40 * np.maximum(y - upper, 0)
+
+
+def test_scores_are_those_of_fits_without_each_row():
+    dist, y, x = problem()
+    table = nc.tune(
+        dist, y, x, k=12, smoothing="biweight", scaling="none", linear=False, shrinkage=False, trend=False,
+        polish=False, time=False,
+    ).table  # fmt: skip
+    found = next(row for row in table if row["kind"] == "local")
+    scores = []
+    for row in range(N):
+        others = np.delete(np.arange(N), row)
+        rc = nc.LocalRecalibrator(12, smoothing="biweight", quantile_rule="predictive")
+        out = rc.fit(dist[others], y[others], x[others]).recalibrate(dist[[row]], x[[row]])
+        scores.append([interval_score(out, y[row])[0], -out.logpdf(y[row])[0]])
+    np.testing.assert_allclose([found["interval_score"], found["log_score"]], np.mean(scores, axis=0), rtol=1e-9)
+
+
+def test_no_recalibration_has_the_scores_of_the_model():
+    dist, y, x = problem()
+    weights = np.random.default_rng(1).uniform(0.3, 2.0, size=N)
+    for given in (None, weights):
+        first = next(iter(nc.tune(dist, y, x, time=False, sample_weight=given).table))
+        assert first["kind"] == "none"
+        assert first["interval_score"] == pytest.approx(np.average(interval_score(dist, y), weights=given))
+        assert first["log_score"] == pytest.approx(np.average(-dist.logpdf(y), weights=given))
+
+
+def test_every_kind_of_the_evidence_has_them_and_steps_have_none():
+    dist, y, x = problem(120)
+    evidence = nc.tune(dist, y, x, time=False).evidence
+    assert np.isfinite(evidence["interval_score"]).all()
+    assert np.isfinite(evidence["log_score"]).all()
+    by_steps = nc.tune(dist, y, x, time=False, quantile_rule="step")
+    assert np.isnan(by_steps.table["interval_score"]).all()
+
+
+def made_up(local, everyone=10.0, none=10.0, noise=0.0, n=100):
+    """Return finals of which each has a mean CRPS, with noise of a known standard error around the model's."""
+    rows = np.tile([1.0, -1.0], n // 2) * np.sqrt((n - 1) / n)  # of variance 1 with n - 1
+    crps = np.array([np.full(n, none), np.full(n, everyone), *(mean + noise * np.sqrt(n) * rows for mean in local)])
+    return Finals(list(range(len(crps))), np.arange(n), crps, np.zeros_like(crps), np.zeros_like(crps), None)
+
+
+@pytest.mark.parametrize(
+    ("local", "noise", "expected"),
+    [
+        ([9.0, 8.0], 0.0, (3, 0.0)),  # sure
+        ([9.0, 8.0], 0.2, (3, 0.0)),  # 1.5 (0.2 / 2)² is not worth speaking of
+        ([9.0, 8.0], 1.0, (3, 0.38)),  # 1.5 (1 / 2)², rounded
+        ([9.0, 8.0], 1.8, (0, 0.0)),  # 1.5 (1.8 / 2)² is more than all
+        ([11.0, 12.0], 0.1, (0, 0.0)),  # worse
+    ],
+)
+def test_what_is_not_sure_is_left_to_the_model(local, noise, expected):
+    assert decide(made_up(local, noise=noise), CANDIDATES, True, None) == expected
+
+
+def test_global_recalibration_that_is_better_is_the_choice():
+    assert decide(made_up([9.0], everyone=8.0), CANDIDATES[:3], True, None) == (1, 0.0)
+    assert decide(made_up([], everyone=8.0), CANDIDATES[:2], True, None) == (1, 0.0)
+    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], True, None) == (0, 0.0)  # negligible
+    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], False, None) == (1, 0.0)
+
+
+def test_tails_count():
+    finals = made_up([9.0, 9.1])
+    finals.interval[2] = 10.0  # 0.03 × 10 is more than the difference in CRPS
+    assert decide(finals, CANDIDATES, True, None)[0] == 3
+
+
+def test_rows_of_one_unit_make_less_sure():
+    sure, unsure = (decide(made_up([8.0], noise=0.5), CANDIDATES[:3], True, units)[1] for units in (None, UNITS))
+    assert 0 < sure < unsure
+
+
+UNITS = np.arange(100) % 2 + 2 * (np.arange(100) // 10)  # all of one sign in each
+
+
+def test_an_infinite_score_of_the_model_leaves_nothing_to_it():
+    finals = made_up([9.0])
+    finals.crps[0, 0] = np.inf
+    assert decide(finals, CANDIDATES[:3], True, None) == (2, 0.0)
+
+
+def test_the_share_becomes_a_caution_and_is_told():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(200, 3))
+    y = 0.5 * x[:, 1] + rng.normal(size=200)
+    tuning = nc.tune(nc.Normal(np.zeros(200), 1.0), y, x, time=False)
+    (caution,) = (one for one in tuning.recalibrator.corrections if isinstance(one, nc.Caution))
+    assert 0.05 <= caution.share < 1
+    assert f"{caution.share:.0%} of every prediction is left to the model" in tuning.reason
