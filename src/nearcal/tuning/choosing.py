@@ -296,7 +296,7 @@ def tune(
     'both'
     >>> new = tuning.recalibrator.recalibrate(nc.Normal([0.0, 0.0], 1.0), [[0.0, -0.9], [0.0, 0.9]])
     >>> new.std().round(1)
-    array([0.2, 6.2])
+    array([0.2, 6.3])
     """
     n = len(require_distribution(dist_cal, "dist_cal"))
     dist, y_cal, _, weights, kept = weighted_rows(dist_cal, y_cal, None, sample_weight)
