@@ -303,11 +303,11 @@ WRONG_OPTIONS = {
     "a correction's class": ({"k": 5, "corrections": [nc.Shrinkage]}, "corrections must be a sequence of .*Shrinkage"),
     "polish of steps": (
         {"k": 5, "corrections": [nc.Polish()]},
-        r"Polish\(\) needs a continuous quantile_rule.*got 'step'; use quantile_rule=\"predictive\"",
+        r"Polish\(.*\) needs a continuous quantile_rule.*got 'step'; use quantile_rule=\"predictive\"",
     ),
     "polish first": (
         {"k": 5, "quantile_rule": "predictive", "corrections": [nc.Polish(), nc.LocalLinear()]},
-        r"must come last, got \(Polish\(\), LocalLinear\(\)\); put Polish\(\) last",
+        r"must come last, got \(Polish\(drift=False\), LocalLinear\(\)\); put Polish\(\) last",
     ),
 }
 

@@ -146,8 +146,14 @@ def test_reliability_is_that_of_the_loudest_member_and_trust_of_all():
     np.testing.assert_array_equal(out.radius, alone.radius)
     faded = out.faded(np.full(30, 0.25))
     np.testing.assert_allclose(faded.trust, 0.25)
-    base_z = dist.z(table(out))
-    np.testing.assert_allclose(dist.z(table(faded)), 0.25 * base_z + 0.75 * SCORES, rtol=1e-6, atol=1e-6)
+    before, after = dist.z(table(out)), dist.z(table(faded))
+    leads_outwards = (np.sign(SCORES) * (before - SCORES) > 0) & (np.abs(SCORES) >= 1)
+    leads_inwards = (np.sign(SCORES) * (before - SCORES) < 0) & (np.abs(SCORES) >= 1)
+    mixed = 0.25 * before + 0.75 * SCORES
+    np.testing.assert_allclose(after[leads_outwards], mixed[leads_outwards], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(after[leads_inwards], np.tile(SCORES, (30, 1))[leads_inwards], rtol=1e-6, atol=1e-6)
+    assert leads_outwards.any()
+    assert leads_inwards.any()
 
 
 def test_points_of_no_weight_are_absent():

@@ -260,7 +260,7 @@ def test_scores_up_to_the_limit_make_right_numbers_and_beyond_it_an_error(rule, 
 def test_tuning_with_scores_up_to_the_limit(many):
     for score in (1e99, 1e60):
         model, y, x = _huge(many, score)
-        out = nc.tune(model, np.clip(y, -1e100, 1e100), x).recalibrator.recalibrate(model[:20], x[:20])
+        out = nc.tune(model, np.clip(y, -1e100, 1e100), x, time=False).recalibrator.recalibrate(model[:20], x[:20])
         assert np.isfinite(out.ppf([0.01, 0.5, 0.99])).all()
         assert np.isfinite([out.mean(), out.std()]).all()
     model, y, x = _huge(many, 1e155)

@@ -90,8 +90,8 @@ def _check_corrections(options: "LocalRecalibrator") -> None:
             )
     if any(correction.comes_first for correction in options.corrections[1:]):
         raise InvalidParameterError(
-            f"corrections must begin with Trend(), once, where there is one, got {tuple(options.corrections)!r}; put it "
-            "first"
+            f"corrections must begin with Trend(), once, where there is one, got {tuple(options.corrections)!r}; put "
+            "it first"
         )
     if any(correction.comes_last for correction in options.corrections[:-1]):
         raise InvalidParameterError(

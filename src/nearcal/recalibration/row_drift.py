@@ -6,7 +6,6 @@ like new ones than all rows are.
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import DependenceWarning, warn_user
@@ -38,6 +37,8 @@ def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
     J. Klotz, *Nonparametric Tests for Scale*, The Annals of Mathematical Statistics 33:498-512, 1962,
     doi:10.1214/aoms/1177704576.
     """
+    from scipy.stats import rankdata  # slow to import, and only learning needs it
+
     n = len(scores)
     shares = rankdata(scores[order]) / (n + 1), rankdata(np.abs(scores[order])) / (n + 1)
     level, spread = correlation_with_order(ndtri(shares[0])), correlation_with_order(ndtri(0.5 + shares[1] / 2) ** 2)

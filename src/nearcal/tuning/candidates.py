@@ -72,7 +72,12 @@ class Candidate:
         return (Trend(),) * self.trend + (LocalLinear(),) * self.linear + (Shrinkage(),) * self.shrinkage
 
     def local_recalibrator(
-        self, quantile_rule: QuantileRule, polish: Polish | None, fade: Fade | None, workers: Workers, share: float = 0.0
+        self,
+        quantile_rule: QuantileRule,
+        polish: Polish | None,
+        fade: Fade | None,
+        workers: Workers,
+        share: float = 0.0,
     ) -> LocalRecalibrator:
         """Return the recalibrator of a local candidate, not fitted, that leaves a share to the model."""
         for_all_rows = (() if polish is None else (polish,)) + (Caution(share),) * (share > 0)

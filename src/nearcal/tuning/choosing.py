@@ -340,7 +340,8 @@ def tune(
         place, within = choose(candidates, comparison, rule, is_calibrated)
         finals, share = None, 0.0
         if can_play(menu.quantile_rule) and not clock.is_up:
-            finals = play(scorer, candidates, comparison.mean, menu.polish, menu.quantile_rule)
+            with overflow_is_infinite():
+                finals = play(scorer, candidates, comparison.mean, menu.polish, menu.quantile_rule)
             if rule == "cautious":
                 place, share = decide(finals, candidates, is_calibrated, units)
         if _is_auto(fade) or fade is True:
