@@ -90,7 +90,7 @@ def _crps_of_candidates(calibrated: Any, model: Any, options: Row, cal: Part, ne
     crps = []
     for row in sorted(table, key=lambda row: row["crps"])[:_HINDSIGHT]:
         candidate = nc.Candidate.of_row(row)
-        recalibrator = candidate.local_recalibrator("predictive", True, None, recalibrators.ONE_THREAD)
+        recalibrator = candidate.local_recalibrator("predictive", nc.Polish(), None, recalibrators.ONE_THREAD)
         own = recalibrators.calibrate(model, *cal, candidate.space, recalibrator=recalibrator, **options)
         crps.append(float(nc.scores.crps(own.predict(new[0]), new[1]).mean()))
     return min(crps)

@@ -22,6 +22,7 @@ from nearcal.kernels import (
     sorted_rows,
     summary,
     trees,
+    trend,
     weighted_leave_one_out,
     weights,
 )  # fmt: skip
@@ -317,6 +318,16 @@ def attack_sorted_rows(rng):
     np.testing.assert_allclose(squares, (own**2).sum(axis=1), rtol=1e-12)
 
 
+def attack_add_bumps(rng):
+    rows, centers, columns = (int(size) for size in rng.integers(1, [9, 40, 6]))
+    points, moderate = _values(rng, rows * columns)
+    around, heights, found = rng.normal(size=(centers, columns)), rng.normal(size=centers), np.empty(rows)
+    trend.add_bumps(points.reshape(rows, columns), around, heights, found)
+    if moderate:
+        expected = reference.bumps(points.reshape(rows, columns), around, heights)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
 def attack_evaluate_series(rng):
     rows, panels, terms, width = (int(size) for size in rng.integers(1, [5, 4, 20, 40]))
     coefficients, moderate = _values(rng, rows * panels * terms)
@@ -356,6 +367,7 @@ ATTACKS = {
     attack_sorted_rows: ["sorted_rows.count_not_above", "sorted_rows.middle_shares"],
     attack_sample_crps: ["leave_one_out.sample_crps"],
     attack_tree_relevance: ["trees.tree_relevance"],
+    attack_add_bumps: ["trend.add_bumps"],
     attack_evaluate_series: ["series.evaluate_series"],
     attack_gamma_tails: [
         "gamma_tails.log_lower", "gamma_tails.log_upper", "gamma_tails.lower_quantiles", "gamma_tails.upper_quantiles",

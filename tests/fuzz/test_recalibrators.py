@@ -125,7 +125,9 @@ CORRECTIONS = [nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()]
 def _local_options(rng, n, *, has_base=True):
     fade = nc.Fade(float(rng.uniform(0.001, 0.9)), str(rng.choice(FADES_TO if has_base else ["global"])))
     caution = [nc.Caution(float(rng.uniform(0, 0.99)))] if has_base else []
-    corrections = tuple(c for c in [*CORRECTIONS, *caution, fade] if rng.random() < 0.3)
+    *moved, polish = CORRECTIONS
+    polish = nc.Polish(drift=True) if rng.random() < 0.3 else polish
+    corrections = tuple(c for c in [*moved, polish, *caution, fade] if rng.random() < 0.3)
     metric = str(rng.choice(METRICS)) if rng.random() < 0.3 else "euclidean"
     options = {
         "smoothing": str(rng.choice(SMOOTHINGS)),
@@ -175,7 +177,7 @@ def test_every_recalibrator_is_a_subject():
 
 def test_every_correction_is_among_the_cases():
     public = {getattr(nc, name) for name in nc.__all__ if isinstance(getattr(nc, name), type)}
-    assert {cls for cls in public if issubclass(cls, Correction)} == {nc.Fade, *map(type, CORRECTIONS)}
+    assert {cls for cls in public if issubclass(cls, Correction)} == {nc.Caution, nc.Fade, *map(type, CORRECTIONS)}
 
 
 @pytest.mark.parametrize("cls", [nc.LocalRecalibrator, nc.KNNRegressor])

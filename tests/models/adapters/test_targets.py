@@ -115,7 +115,7 @@ def test_a_target_of_a_network(network, output):
     expected = torch.nn.Linear.forward(net, torch.tensor(X[:5], dtype=torch.float32))[:, 1].detach().numpy()
     calibrated = nc.calibrate([net, net], X, Y[:, 1], recalibrator=LOCAL, layer="output", output=output)
     np.testing.assert_allclose(calibrated.base(X[:5]).mean(), expected, rtol=1e-6)
-    assert calibrated.represent(X[:5]).shape == (5, 2)  # of two members
+    assert calibrated.represent(X[:5]).shape == (5, 3)  # of two members, and their spread
 
 
 def test_a_target_of_a_keras_model():
