@@ -18,9 +18,8 @@ def weighted_moments(indptr, indices, weights, scores):
         start, stop = indptr[group], indptr[group + 1]
         size, near, own = stop - start, indices[start:stop], weights[start:stop]
         for i in range(size):
-            values[i] = scores[np.uint32(near[i])]  # an index with a sign would be looked at for being negative
-        for i in range(size):
-            values[i] = values[i] if own[i] > 0.0 else 0.0
+            score = scores[np.uint32(near[i])]  # an index with a sign would be looked at for being negative
+            values[i] = score if own[i] > 0.0 else 0.0
             terms[i] = own[i] * values[i]
         mean[group] = sum_in_any_order(terms[:size], size, largest_magnitude(terms[:size]))
         for i in range(size):

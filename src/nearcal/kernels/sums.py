@@ -6,8 +6,6 @@ their order cannot matter. The unit is as small as 63 bits allow, 2⁻⁶² n ti
 the sum is as good as any of doubles. It takes no sort, and runs in vector lanes.
 """
 
-import math
-
 import numpy as np
 
 from nearcal.kernels.compile import inner
@@ -20,13 +18,39 @@ def sum_in_any_order(terms, count, largest):
     """Return Σ terms, none of them beyond ``largest``, of which ``count`` at most are not zero."""
     if not largest < np.inf:
         return _add_up(terms)
-    # in two steps: the unit of the smallest doubles has an inverse beyond the largest
-    exponent = 61 - math.frexp(largest)[1] - math.frexp(float(count))[1]
-    first, second = math.ldexp(1.0, exponent // 2), math.ldexp(1.0, exponent - exponent // 2)
+    first, second = _inverse_unit(count, largest)
     total = np.int64(0)
     for i in range(len(terms)):
         total += np.int64(terms[i] * first * second)
     return float(total) / first / second
+
+
+@inner
+def sum_squares_in_any_order(values, largest):
+    """Return Σ v² of values none of which is beyond ``largest``."""
+    first, second = _inverse_unit(len(values), largest * largest)
+    total = np.int64(0)
+    for i in range(len(values)):
+        total += np.int64(values[i] * values[i] * first * second)
+    return float(total) / first / second
+
+
+@inner
+def _inverse_unit(count, largest):
+    """Return two factors of the inverse of the unit: that of the smallest doubles is beyond the largest of them."""
+    exponent = 61 - _exponent(largest) - _exponent(float(count))
+    return _power_of_two(exponent // 2), _power_of_two(exponent - exponent // 2)
+
+
+@inner
+def _exponent(x):
+    """Return e with x < 2ᵉ, the least there is but for the smallest doubles: read off the bits, a call costs more."""
+    return (np.float64(x).view(np.int64) >> 52) - 1022
+
+
+@inner
+def _power_of_two(exponent):
+    return np.int64((exponent + 1023) << 52).view(np.float64)
 
 
 @inner

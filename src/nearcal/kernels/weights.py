@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcal.kernels.compile import inner, kernel, once, reduction
 from nearcal.kernels.summary import find_longest
-from nearcal.kernels.sums import largest_magnitude, sum_in_any_order
+from nearcal.kernels.sums import largest_magnitude, sum_in_any_order, sum_squares_in_any_order
 
 EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
 _UNIT = 2.0**-52
@@ -25,7 +25,6 @@ def weigh(indptr, distances, radius, kind):
     weights = np.empty(len(distances))
     effective_size = np.zeros(rows)
     self_weight = np.zeros(rows)
-    terms = np.empty(find_longest(indptr))
     for row in range(rows):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
@@ -37,7 +36,7 @@ def weigh(indptr, distances, radius, kind):
         if not total > 0.0:  # k = 1, or every neighbour at the edge: nothing tells them apart
             own[:] = 1.0
             largest, total = 1.0, float(stop - start)
-        effective_size[row] = total * total / _sum_products(own, own, largest * largest, terms)
+        effective_size[row] = total * total / sum_squares_in_any_order(own, largest)
         self_weight[row] = 1.0 / total
         _normalise(own, total)
     return weights, effective_size, self_weight
@@ -68,7 +67,7 @@ def weigh_points(indptr, distances, shares, radius, kind):
             own[:] = share
             largest = largest_magnitude(own)
             total = sum_in_any_order(own, len(own), largest)
-        effective_size[row] = total * total / _sum_products(own, own, largest * largest, terms)
+        effective_size[row] = total * total / sum_squares_in_any_order(own, largest)
         typical = _sum_products(own, share, largest * largest_magnitude(share), terms)
         self_weight[row] = typical / (total * total)
         _normalise(own, total)
