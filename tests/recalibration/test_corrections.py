@@ -433,3 +433,17 @@ def test_polish_keeps_to_the_memory_budget():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < budget
+
+
+def test_where_left_out_scores_agree_quantiles_keep_their_digits(monkeypatch):
+    """The map of polish is then flat: knots lay at scores of 1e14, beside which those near 0 had no digits left."""
+    p = np.array([1e-3, 0.05, 0.2, 0.5, 0.8, 0.95])
+    settings = {"k": 2, "quantile_rule": "interpolated", "corrections": (nc.Polish(), nc.Caution(0.65))}
+    rc = nc.LocalRecalibrator(**settings).fit(
+        nc.Normal(np.zeros(2), 1.0), [1.0, np.nextafter(1.0, 2.0)], [0.0, 1.0], sample_weight=[3, 2]
+    )
+    out = rc.recalibrate(nc.Normal([0.0], 1.0), [0.5])
+    np.testing.assert_allclose(out.cdf(out.ppf(p))[0], p, rtol=1e-9)
+    monkeypatch.setattr("nearcal.recalibration.corrections._FARTHEST", np.inf)
+    out = rc.recalibrate(nc.Normal([0.0], 1.0), [0.5])
+    assert np.abs(out.cdf(out.ppf(p))[0] - p).max() > 1e-3  # it is the case that it was

@@ -360,6 +360,7 @@ def _trust(variance: float, error_variance: FloatArray) -> FloatArray:
 # ---- polish ---------------------------------------------------------------------------------------------------------
 
 _KNOTS = 63
+_FARTHEST = 1e4  # score of a knot: Φ of it is 0 or 1 many times over, and digits are left for those near 0
 
 
 @savable(drift=flag)
@@ -440,7 +441,9 @@ class LearntPolish(LearntCorrection):
         """Move all scores to what they turned out to be worth; both are straight between the knots of either."""
         line, rows = curve.line, len(curve.line.values)
         after, before = (np.tile(knots, (rows, 1)) for knots in (self.map.line.scores, self.map.line.values))
-        scores = np.concatenate([self.map.after(np.broadcast_to(line.scores, line.values.shape)), after], axis=1)
+        moved = self.map.after(np.broadcast_to(line.scores, line.values.shape))
+        # where all left-out scores agree the map is flat, and scores beyond them are worth next to any number
+        scores = np.concatenate([np.clip(moved, -_FARTHEST, _FARTHEST), after], axis=1)
         values = np.concatenate([line.values, line.from_z(before)], axis=1)
         # both increase, so that pairs survive sorting
         bent = Interpolated(np.sort(scores, axis=1), np.sort(values, axis=1), normal_tails=True)
