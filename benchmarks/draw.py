@@ -112,8 +112,8 @@ def describe_tuning(results):
         ratio = own["after"] / own["before"]
         lines.append(f"| {name} | {own['before']:.1f} | {own['after']:.1f} | {ratio:.2f} |")
     setting = (
-        "Seconds of processor on one thread, the least of the rounds that the results name, beside the version before racing; "
-        "10,000 calibration points and layers of 8, 200, 100, 50 and 1 columns, but for the trees."
+        "Seconds of processor on one thread, the least of the rounds that the results name, beside the version before "
+        "racing; 10,000 calibration points and layers of 8, 200, 100, 50 and 1 columns, but for the trees."
     )
     return "\n".join([setting, "", *lines])
 
