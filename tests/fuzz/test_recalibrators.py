@@ -1,5 +1,6 @@
 """Every recalibrator end to end over extreme data: right numbers, or an error that says why."""
 
+import contextlib
 import importlib.util
 
 import numpy as np
@@ -239,7 +240,8 @@ def test_updates(fuzz, cls):
         if options.get("scaling", "none") == "none" and not options.get("corrections"):
             np.testing.assert_array_equal(answers_of(rc, new, places), fresh)
         else:
-            check(rc.recalibrate(new, places), rng)
+            with contextlib.suppress(nc.NearcalError):  # limits of Fade(to="raise") are those of before the update
+                check(rc.recalibrate(new, places), rng)
         np.testing.assert_array_equal(answers_of(rc.relearn(), new, places), fresh)
 
     fuzz.run(f"updates of {cls.__name__}", attack, CASES.get(cls, 4))

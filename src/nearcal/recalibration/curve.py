@@ -167,7 +167,7 @@ class Curve:
         z with log-probability -z²/2s²: the power is a/s².
         """
         slopes = np.concatenate([self.line.slope_below, self.line.slope_above], axis=1)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # no number, and so no moment, where a slope is infinite
             return base._tail_powers() / slopes**2
 
     @cached_property
