@@ -41,6 +41,7 @@ FIXED = {"layer": "input", "recalibrator": nc.LocalRecalibrator(k=40, scaling="s
 
 @pytest.mark.filterwarnings("ignore::nearcal.TiesWarning")  # responses of many checks are labels
 @pytest.mark.filterwarnings("ignore::nearcal.DependenceWarning")  # in order, at that
+@pytest.mark.filterwarnings("ignore::nearcal.OutOfDistributionWarning")  # ten rows drawn at random calibrate others
 @parametrize_with_checks(
     [
         RecalibratedRegressor(workers=ONE_THREAD),
