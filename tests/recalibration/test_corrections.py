@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 import nearcal as nc
 from nearcal.recalibration import QUANTILE_RULES
-from nearcal.recalibration.corrections import _RIDGE
+from nearcal.recalibration.local_linear import _RIDGE
 from tests import reference
 from tests.recalibration.cases import (
     DIST,
@@ -444,6 +444,6 @@ def test_where_left_out_scores_agree_quantiles_keep_their_digits(monkeypatch):
     )
     out = rc.recalibrate(nc.Normal([0.0], 1.0), [0.5])
     np.testing.assert_allclose(out.cdf(out.ppf(p))[0], p, rtol=1e-9)
-    monkeypatch.setattr("nearcal.recalibration.corrections._FARTHEST", np.inf)
+    monkeypatch.setattr("nearcal.recalibration.polish._FARTHEST", np.inf)
     out = rc.recalibrate(nc.Normal([0.0], 1.0), [0.5])
     assert np.abs(out.cdf(out.ppf(p))[0] - p).max() > 1e-3  # it is the case that it was

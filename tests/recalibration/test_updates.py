@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nearcal as nc
 from nearcal.recalibration.calibration_scores import CalibrationScores
-from nearcal.recalibration.corrections import LearntLinear
+from nearcal.recalibration.local_linear import LearntLinear
 from nearcal.recalibration.neighborhoods import WithinRadius
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.space import build_index

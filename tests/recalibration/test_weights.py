@@ -9,9 +9,9 @@ from nearcal._sample_weights import PointWeights
 from nearcal.distributions.interpolation import through_draws
 from nearcal.recalibration import SMOOTHINGS, THINS
 from nearcal.recalibration.calibration_scores import CalibrationScores
-from nearcal.recalibration.corrections import LearntShrinkage
 from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.neighborhoods import KNearest, WithinRadius
+from nearcal.recalibration.shrinkage import LearntShrinkage
 from nearcal.space import METRICS, SCALINGS, CalibrationSpace, Scaling
 from tests import reference
 from tests.persistence.cases import answers

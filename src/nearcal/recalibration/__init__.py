@@ -12,7 +12,7 @@ from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.caution import Caution
 from nearcal.recalibration.combined import CombinedRecalibrator
 from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
-from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
+from nearcal.recalibration.corrections import Correction
 from nearcal.recalibration.fade import FADES_TO, Fade, are_far_too_many, ranges_of, warn_of_faded
 from nearcal.recalibration.for_all_rows import (
     GlobalRecalibrator,
@@ -21,11 +21,14 @@ from nearcal.recalibration.for_all_rows import (
     VarianceScaling,
 )
 from nearcal.recalibration.local import LocalRecalibrator
+from nearcal.recalibration.local_linear import LEAST_NEIGHBORS, LocalLinear
 from nearcal.recalibration.neighborhoods import SMOOTHINGS, THINS, Radius, Smoothing
+from nearcal.recalibration.polish import Polish
 from nearcal.recalibration.progress import Progress
 from nearcal.recalibration.reliability import Reliability
 from nearcal.recalibration.result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
+from nearcal.recalibration.shrinkage import Shrinkage
 from nearcal.recalibration.trend import Trend
 from nearcal.recalibration.workers import Workers
 

@@ -13,16 +13,17 @@ from nearcal._saved import count, float_array, having, instance, one_of, optiona
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.recalibration.base import read_calibration
 from nearcal.recalibration.calibration_scores import CalibrationScores
-from nearcal.recalibration.corrections import Correction, LearntCorrection, LearntLinear
+from nearcal.recalibration.corrections import Correction, LearntCorrection
 from nearcal.recalibration.fade import LearntFade, trust_by_ranges
 from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.local_changes import ChangingSet, are_positions
+from nearcal.recalibration.local_linear import LearntLinear
 from nearcal.recalibration.local_options import check_options, neighborhood_of
+from nearcal.recalibration.local_scores import LocalScores
 from nearcal.recalibration.neighborhoods import KNearest, Radius, Smoothing, WithinRadius
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
-from nearcal.recalibration.scores_of_rows import LocalScores
 from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.trend import LearntTrend
 from nearcal.recalibration.workers import Workers

@@ -15,10 +15,11 @@ from nearcal._table import Table
 from nearcal.distributions import Distribution, Seed, as_levels, interval_levels
 from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration.fade import FALSE_ALARM
+from nearcal.recalibration.local_scores import LocalScores, describe
 from nearcal.recalibration.neighborhoods import Neighborhoods, Rows
 from nearcal.recalibration.reliability import Reliability, check_false_alarm, judge, unknown_reliability
 from nearcal.recalibration.score_laws import ScoreLaw
-from nearcal.recalibration.scores_of_rows import Answers, LocalScores, OfBase, ScoresOfRows, Statistic, describe
+from nearcal.recalibration.scores_of_rows import Answers, OfBase, ScoresOfRows, Statistic
 
 _UNTOUCHED_QUANTILES = 100
 
