@@ -136,7 +136,7 @@ def _check_levels(levels: Any) -> FloatArray:
 
 
 def _require_slopes(curve: Interpolated, levels: FloatArray) -> None:
-    """Refuse tails too steep for a number: values as large as numbers get, at levels that differ in their last digit."""
+    """Refuse tails too steep for a number: huge values at levels that differ in their last digit."""
     is_finite = np.isfinite(curve.slope_below) & np.isfinite(curve.slope_above)
     if not is_finite.all():
         row = int(np.argmin(is_finite))
