@@ -54,6 +54,13 @@ def test_evaluate_tells_regions_apart_also_where_all_rows_are_recalibrated_alike
     assert "worst_region_coverage" not in done.out
 
 
+def test_fewer_rows_than_regions_can_be_evaluated(folder, nearcal, tmp_path):
+    write_table(make_table(300, 2).slice(0, 3), tmp_path / "few.csv")
+    done = nearcal("evaluate", folder / "model.nearcal", tmp_path / "few.csv")
+    assert done.code == 0
+    assert "worst_region_coverage" in done.out
+
+
 def test_rows_with_gaps_can_be_left_out_of_an_evaluation(folder, nearcal, tmp_path):
     table = make_table(300, 2)
     price = table["price"].to_numpy().copy()

@@ -251,3 +251,10 @@ TOO_LARGE = {
 def test_parameters_so_large_that_their_sums_are_no_numbers_are_refused(family):
     with pytest.raises(nc.InvalidInputError, match=r"must lie between -1e\+300 and 1e\+300, got .* in a larger unit"):
         TOO_LARGE[family]()
+
+
+def test_levels_too_close_for_values_so_large_are_refused():
+    levels = [0.5, np.nextafter(0.5, 1.0)]
+    with pytest.raises(nc.InvalidInputError, match=r"levels must be farther apart .* in row 1 .* change the unit"):
+        nc.Quantiles(levels, [[0.0, 1.0], [-1e299, 1e299]])
+    assert np.isfinite(nc.Quantiles(levels, [[0.0, 1.0]]).std()).all()

@@ -190,6 +190,34 @@ def test_moments_where_knots_all_but_coincide():
     np.testing.assert_allclose(std, np.sqrt(ndtr(score) * ndtr(-score)), rtol=1e-12)
 
 
+def beside(knots, count=6):
+    """Return the numbers next to knots, in increasing order."""
+    steps = np.arange(-count, count + 1)
+    return np.sort(
+        (knots[..., np.newaxis] + steps * np.spacing(np.abs(knots))[..., np.newaxis]).reshape(len(knots), -1)
+    )
+
+
+def test_rounding_lifts_no_value_above_the_next_knot():
+    curve = Interpolated(np.sort(RNG.normal(size=(300, 7))), np.sort(RNG.normal(size=(300, 7))), normal_tails=True)
+    for ask, knots in ((curve.from_z, curve.scores), (curve.z, curve.values)):
+        assert (np.diff(ask(beside(knots)), axis=1) >= 0).all()
+
+
+def test_a_slope_too_large_for_a_number_still_leads_from_knot_to_knot():
+    near = np.nextafter(0.3, 1.0)
+    curve = Interpolated(
+        np.array([[-1.0, 0.3, near, 1.0]]), np.array([[-1e300, -1e300, 1e300, 1e300]]), normal_tails=True
+    )
+    np.testing.assert_array_equal(curve.from_z(np.array([[0.3, near, 1.0]])), [[-1e300, 1e300, 1e300]])
+
+
+def test_a_slope_too_small_for_a_number_is_none_of_another_unit():
+    """Where a row is a single value the slope of its tails is 1: next to the smallest numbers that would be a leap."""
+    curve = Interpolated(np.array([[-2.0, 2.0]]), np.array([[0.0, 5e-324]]), normal_tails=True)
+    np.testing.assert_allclose(curve.from_z(np.array([[-5.0, 5.0]])), 0.0, atol=1e-321)
+
+
 def test_affine_curves_and_taken_rows():
     curve = through_draws(np.sort(RNG.normal(size=(4, 20))), equal(20, 4))
     z = np.tile(np.linspace(-5, 5, 21), (4, 1))

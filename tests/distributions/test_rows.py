@@ -115,6 +115,43 @@ def test_a_wrong_length_is_told_how_to_ask_for_all_rows(shape):
         nc.Normal(np.zeros(3), 1.0).cdf(np.zeros(shape))
 
 
+def as_close_as_numbers_get(values, count=4):
+    """Return values with the numbers before and after them, in no order."""
+    steps = np.arange(-count, count + 1)
+    return np.random.default_rng(2).permutation((values + steps[:, None] * np.spacing(np.abs(values))).ravel())
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_quantiles_asked_for_together_do_not_decrease_in_the_level(name):
+    """Searches and series round each by itself, and levels next to each other came out in either order."""
+    d, rng = FAMILIES[name], np.random.default_rng(4)
+    p, z = as_close_as_numbers_get(rng.uniform(size=60)), as_close_as_numbers_get(2 * rng.normal(size=60))
+    assert (np.diff(d.ppf(p)[:, np.argsort(p)], axis=1) >= 0).all()
+    of_each = np.stack([rng.permutation(z) for _ in range(len(d))])
+    for scores in (z[np.newaxis], of_each):
+        order = np.argsort(np.broadcast_to(scores, (len(d), len(z))), axis=1)
+        assert (np.diff(np.take_along_axis(d.from_z(scores), order, axis=1), axis=1) >= 0).all()
+
+
+def test_ends_of_intervals_do_not_cross_where_scores_are_all_but_equal():
+    """All in one place but for an ulp, under a family whose quantiles are searched."""
+    n, rng = 40, np.random.default_rng(0)
+    z = 1.5 + np.spacing(1.5) * rng.integers(-3, 4, size=n)
+    base, x = nc.Gamma(rng.uniform(0.05, 9.0, 200), 1.0), np.zeros(200)
+    for rc in (
+        nc.LocalRecalibrator(k=n),
+        nc.LocalRecalibrator(k=n, quantile_rule="predictive"),
+        nc.GlobalRecalibrator(),
+        nc.ConformalRecalibrator(),
+    ):
+        out = rc.fit(nc.Normal(np.zeros(n), 1.0), z, np.zeros(n)).recalibrate(base, x)
+        lower, upper = out.interval([0.1, 0.5, 0.9])
+        assert (lower <= upper).all()
+        told = out.summary(0.5, p=[0.4, 0.45, 0.5, 0.55, 0.6])
+        assert (told.lower <= told.upper).all()
+        assert (np.diff(told.quantiles, axis=1) >= 0).all()
+
+
 def test_several_coverages():
     d = nc.Gamma([2.0, 3.0, 9.0], 1.0)
     lower, upper = d.interval([0.5, 0.9])

@@ -197,6 +197,11 @@ ERRORS = {
     ),
     "no mapping": ({"tuning": 30}, r"tuning must be a mapping of options of nearcal\.tune"),
     "both": ({"tuning": {}, "recalibrator": nc.IsotonicRecalibrator()}, "give tuning or recalibrator, got both"),
+    "the name of a recalibrator": (
+        {"recalibrator": "local"},
+        r"recalibrator must be a recalibrator of nearcal, such as nc\.LocalRecalibrator\(k=100\), got 'local'",
+    ),
+    "the class of a recalibrator": ({"recalibrator": nc.LocalRecalibrator}, "got the class LocalRecalibrator"),
     "workers": ({"workers": 4}, r"workers must be nearcal\.Workers\(.* got 4"),
     "an option of the choice": (
         {"k": 30},

@@ -204,6 +204,10 @@ def test_wrong_use_is_refused():
         nc.InvalidParameterError, match="calibration must be one of 'cross', 'split', 'prefit', got 'cv'"
     ):
         RecalibratedRegressor(calibration="cv").fit(X, Y)
+    with pytest.raises(nc.InvalidParameterError, match="cv must be at most the number of rows, n_samples=3, got 5"):
+        RecalibratedRegressor().fit(X[:3], Y[:3])
+    with pytest.raises(nc.InvalidParameterError, match=r"must be an object, got the class Ridge; give Ridge\(\)"):
+        RecalibratedRegressor(Ridge).fit(X, Y)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         RecalibratedRegressor().predict(X)
     with pytest.warns(DataConversionWarning, match="column-vector"):

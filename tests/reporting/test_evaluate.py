@@ -97,6 +97,18 @@ def test_regions_need_a_space_or_labels():
         nc.evaluate(DISTS, Y, metrics=["worst_region_coverage"])
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_fewer_rows_than_regions_are_regions_each(n):
+    """Nobody who leaves the number open is told that there are too many."""
+    dists = {name: dist[:n] for name, dist in DISTS.items()}
+    regional = ["worst_region_coverage", "regional_coverage_error"]
+    found = nc.evaluate(dists, Y[:n], X[:n], metrics=regional)
+    by_row = nc.evaluate(dists, Y[:n], regions=np.arange(n), metrics=regional)
+    np.testing.assert_array_equal(found["value"], by_row["value"])
+    with pytest.raises(nc.InvalidParameterError, match=f"regions must be at most the number of rows, {n}, got 10"):
+        nc.evaluate(dists, Y[:n], X[:n], regions=10)
+
+
 def test_infinite_scores_are_shown_without_errors():
     cauchy = {"heavy": nc.StudentT(1.0, np.zeros(N), 1.0), "right": DISTS["right"]}
     table = nc.evaluate(cauchy, Y, metrics=["crps", "log_score"])

@@ -44,7 +44,12 @@ def evaluate(
     test: TestFile,
     y: Response = None,
     coverage: Coverage = 0.9,
-    regions: Annotated[int, typer.Option(help="Number of regions of the space, for local calibration.")] = 10,
+    regions: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of regions of the space, for local calibration; 10, or as many as rows, if not given."
+        ),
+    ] = None,
     groups: Groups = None,
     time: Time = None,
     skip_missing: SkipMissing = False,
@@ -56,10 +61,10 @@ def evaluate(
     the worst region should be near the one asked for.
     """
     check_share(coverage, "--coverage")
-    if regions < 2:
+    if regions is not None and regions < 2:
         raise Mistake(f"--regions must be at least 2, got {regions}", "10 is usual")
     judged = judge(model, test, y, skip_missing, groups=groups, time=time)
-    if judged.space is not None and regions > len(judged.y):
+    if judged.space is not None and regions is not None and regions > len(judged.y):
         raise Mistake(f"--regions must be at most the number of rows, {len(judged.y)}, got {regions}", "take fewer")
     table = nc.evaluate(judged.dists, judged.y, judged.space, coverage, regions=regions, **judged.relations)
     facts = {"rows": len(judged.y), "rows_left_out": judged.left_out, "coverage": coverage, "metrics": list(table)}

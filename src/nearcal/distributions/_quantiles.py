@@ -106,6 +106,7 @@ class Quantiles(CurveDistribution):
         if tails == "normal":
             require_spread(values, "values")
         curve = Interpolated(ndtri(levels)[np.newaxis], values, normal_tails=tails == "normal")
+        _require_slopes(curve, levels)
         self._store(levels=levels, values=values, tails=tails, curve=curve)
         # conservative: a row with two equal quantiles has an atom
         self._store(is_continuous=tails == "normal" and not curve.has_atoms())
@@ -132,6 +133,17 @@ def _check_levels(levels: Any) -> FloatArray:
     if len(np.unique(array)) < len(array):
         raise InvalidInputError(f"levels must differ from each other, got {array}")
     return array
+
+
+def _require_slopes(curve: Interpolated, levels: FloatArray) -> None:
+    """Refuse tails too steep for a number: huge values at levels that differ in their last digit."""
+    is_finite = np.isfinite(curve.slope_below) & np.isfinite(curve.slope_above)
+    if not is_finite.all():
+        row = int(np.argmin(is_finite))
+        raise InvalidInputError(
+            f"levels must be farther apart for quantiles that differ so much, got levels {levels} and in row {row} "
+            f"values {curve.values[row]}; change the unit of the response or leave out close levels"
+        )
 
 
 def require_spread(values: FloatArray, name: str) -> None:

@@ -218,7 +218,7 @@ class Distribution(ABC):
 
     def from_z(self, z: Any) -> FloatArray:
         """Return the response whose normal score is z, the inverse of :meth:`z`; shapes as in :meth:`cdf`."""
-        return self._evaluate(self._from_z, z, "z")
+        return self._evaluate(lambda z: in_order(self._from_z(z), z), z, "z")
 
     # ---- quantiles, moments, draws ----------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class Distribution(ABC):
             raise InvalidInputError(f"p must be a scalar or have shape (q,), (1, q) or ({n}, q), got {array.shape}")
         with overflow_is_infinite():
             quantiles = self._ppf(np.broadcast_to(array, (n, array.shape[-1] if array.ndim else 1)))
-        return quantiles[:, 0] if array.ndim == 0 else quantiles
+        return quantiles[:, 0] if array.ndim == 0 else in_order(quantiles, array)
 
     def median(self) -> FloatArray:
         """Return the median of every row, shape (n,)."""
@@ -362,6 +362,23 @@ class Distribution(ABC):
 def overflow_is_infinite() -> np.errstate:
     """Return a context without numpy's warnings of overflow: what is too large for a number is infinite."""
     return np.errstate(over="ignore", under="ignore")
+
+
+def in_order(quantiles: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return quantiles of shape (n, q) that do not decrease in their levels, of shape (q,), (1, q) or (n, q).
+
+    Series and searches round each quantile by itself: those of levels next to each other may come out in either order.
+    """
+    n, q = quantiles.shape
+    levels = np.broadcast_to(levels, (n, q))
+    is_common = levels.strides[0] == 0
+    order = np.argsort(levels[:1] if is_common else levels, axis=1, kind="stable")
+    ranked = quantiles[:, order[0]] if is_common else np.take_along_axis(quantiles, order, axis=1)
+    if (ranked[:, 1:] >= ranked[:, :-1]).all():
+        return quantiles
+    ordered = np.empty_like(quantiles)
+    np.put_along_axis(ordered, np.broadcast_to(order, (n, q)), np.maximum.accumulate(ranked, axis=1), axis=1)
+    return ordered
 
 
 def require_distribution(value: Any, name: str) -> Distribution:

@@ -19,6 +19,7 @@ _GRID = np.concatenate([np.arange(14) / 2, [7.25, 8.0, 9.0, 11.0, 15.0, 20.0, 27
 _EDGES = np.concatenate([-_GRID[:0:-1], _GRID])  # between which a few nodes integrate smooth quantile functions
 _NARROW = 1e-4  # of scores: the cube of it is no more than rounding
 _NODES, _NODE_WEIGHTS = leggauss(4)
+_SMALLEST = np.nextafter(0.0, 1.0)
 
 
 class Interpolated:
@@ -92,7 +93,7 @@ class Interpolated:
         right = count_not_above(self.values, y)
         x0, x1, y0, y1 = self._segment(right)
         with np.errstate(divide="ignore", invalid="ignore"):
-            inner = x0 + (y - y0) / (y1 - y0) * (x1 - x0)
+            inner = np.minimum(x0 + (y - y0) / (y1 - y0) * (x1 - x0), x1)
             below = self.scores[:, :1] + (y - self.values[:, :1]) / self.slope_below
             above = self.scores[:, -1:] + (y - self.values[:, -1:]) / self.slope_above
         if not self.normal_tails:
@@ -117,7 +118,7 @@ class Interpolated:
         z = np.broadcast_to(z, (len(self.values), z.shape[1]))
         right = count_not_above(self.scores, z)
         x0, x1, y0, y1 = self._segment(right)
-        inner = y0 + (np.clip(z, x0, x1) - x0) * _slope(y1 - y0, x1 - x0)
+        inner = _between(np.clip(z, x0, x1), x0, x1, y0, y1)
         below = _extend(self.values[:, :1], z - self.scores[:, :1], self.slope_below)
         above = _extend(self.values[:, -1:], z - self.scores[:, -1:], self.slope_above)
         s = self.values.shape[1]
@@ -318,7 +319,7 @@ def _tail_slopes(
     right = np.broadcast_to(right, (n, 1))
     x0, x1 = (np.take_along_axis(full, right + shift, axis=1) for shift in (-1, 0))
     y0, y1 = (np.take_along_axis(values, right + shift, axis=1) for shift in (-1, 0))
-    middle = y0 + (center - x0) * _slope(y1 - y0, x1 - x0)
+    middle = _between(center, x0, x1, y0, y1)
     whole = _slope(values[:, -1:] - values[:, :1], last - first)
     below = _slope(middle - values[:, :1], center - first)
     above = _slope(values[:, -1:] - middle, last - center)
@@ -342,8 +343,17 @@ def count_not_above(table: FloatArray, values: FloatArray) -> IntArray:
 
 
 def _slope(rise: FloatArray, run: FloatArray) -> FloatArray:
-    """Return rise / run, 0 between two copies of one knot."""
-    return np.where(run > 0, rise, 0.0) / np.where(run > 0, run, 1.0)
+    """Return rise / run, 0 between two copies of one knot, and nowhere else where there is a rise."""
+    with np.errstate(over="ignore"):
+        slope = np.where(run > 0, rise, 0.0) / np.where(run > 0, run, 1.0)
+    return np.where((run > 0) & (rise > 0), np.maximum(slope, _SMALLEST), slope)
+
+
+def _between(x: FloatArray, x0: FloatArray, x1: FloatArray, y0: FloatArray, y1: FloatArray) -> FloatArray:
+    """Return the value at x of the line between two knots, where rounding must not lift it above the second."""
+    run = x1 - x0
+    share = np.divide(x - x0, run, out=np.zeros(np.broadcast_shapes(x.shape, run.shape)), where=run > 0)
+    return np.minimum(y0 + share * (y1 - y0), y1)  # a slope might overflow, where knots are close
 
 
 def _extend(value: FloatArray, distance: FloatArray, slope: FloatArray) -> FloatArray:

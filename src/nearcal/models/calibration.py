@@ -117,6 +117,8 @@ def calibrate(
     options = _tuning_options(tuning)
     if recalibrator is not None and tuning is not None:
         raise InvalidParameterError("tuning chooses a recalibrator: give tuning or recalibrator, got both")
+    if recalibrator is not None:
+        _require_recalibrator(recalibrator)
     relations = {"groups": groups, "time": time, "gap": gap}
     workers = Workers.of(workers)
     check_count(probes, "probes", 0)
@@ -196,6 +198,16 @@ def _given(
     fitted = copy.deepcopy(whole).fit(dist, y_cal, None if name is None else spaces[name], **known)
     where = "" if name is None else f" in the space {name!r}{by_whom}"
     return fitted, name, f"{recalibrator!r} was given{where}: nothing was compared or chosen."
+
+
+def _require_recalibrator(given: Any) -> None:
+    """Refuse what cannot be fitted, such as a name or a class, before the model is asked."""
+    if isinstance(given, type) or not all(hasattr(given, name) for name in ("fit", "recalibrate")):
+        got = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+        raise InvalidParameterError(
+            f"recalibrator must be a recalibrator of nearcal, such as nc.LocalRecalibrator(k=100), got {got}; leave it "
+            "out to have one chosen"
+        )
 
 
 def _layer_names(layer: Any) -> Sequence[str] | None:

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing, check_array, check_consistent_length, 
 from sklearn.utils.validation import check_is_fitted
 
 from nearcal._arrays import FloatArray, IntArray, as_float_array, check_choice
-from nearcal._errors import InvalidInputError
+from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._sample_weights import as_point_weights
 from nearcal.distributions import Distribution
 from nearcal.models.adapters import ModelAdapter, adapt
@@ -177,6 +177,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             weights twice, ``fit(X, y, sample_weight=w, calibration_weight=w)``.
         """
         check_choice(self.calibration, CALIBRATIONS, "calibration")
+        self._require_objects()
         X, y = self._check_data(X, y)
         weights = None if calibration_weight is None else _as_weights(calibration_weight, len(y))
         as_folds(groups, time, gap, len(y))  # what is wrong is told before the estimator is fitted
@@ -287,6 +288,10 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     def _folds(self, X: Any, y: FloatArray, groups: Any, time: Any) -> Iterable[tuple[IntArray, IntArray]]:
         if not isinstance(self.cv, int) or isinstance(self.cv, bool):
             return check_cv(self.cv).split(X, y, groups)
+        if self.cv > len(y):
+            raise InvalidParameterError(
+                f"cv must be at most the number of rows, n_samples={len(y)}, got {self.cv}; take fewer folds"
+            )
         if groups is not None:
             return GroupKFold(self.cv).split(X, y, groups)
         if _is_given(time):
@@ -319,6 +324,12 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         if self._is_several():
             return dict(self.estimator)
         return {_ALONE: LinearRegression() if self.estimator is None else self.estimator}
+
+    def _require_objects(self) -> None:
+        for estimator in self._estimators().values():
+            if isinstance(estimator, type):
+                name = estimator.__name__
+                raise InvalidParameterError(f"estimator must be an object, got the class {name}; give {name}()")
 
     def _fitted_estimator(self) -> Any:
         if not hasattr(self, "calibrated_"):

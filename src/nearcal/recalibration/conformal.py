@@ -84,8 +84,9 @@ class ConformalDistribution(Recalibrated):
         The probability is over calibration set and new point together. Ends may be infinite. The interval holds the
         one between ``ppf`` at the same two levels.
         """
-        lower, upper = central_levels(coverage)
-        return self.quantile_bounds(lower)[0], self.quantile_bounds(upper)[1]
+        below, above = central_levels(coverage)
+        lower = self.quantile_bounds(below)[0]
+        return lower, np.maximum(lower, self.quantile_bounds(above)[1])  # of close scores, values round apart
 
     def summary(self, coverage: float = 0.95, p: Any = (), y: Any = None) -> Summary:
         """Return the usual statistics; ``lower`` and ``upper`` are the ends of :meth:`interval`."""

@@ -13,7 +13,7 @@ from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal._table import Table
 from nearcal.distributions import Distribution, Seed, as_levels, interval_levels
-from nearcal.distributions.base import overflow_is_infinite
+from nearcal.distributions.base import in_order, overflow_is_infinite
 from nearcal.recalibration.fade import FALSE_ALARM
 from nearcal.recalibration.local_scores import LocalScores, describe
 from nearcal.recalibration.neighborhoods import Neighborhoods, Rows
@@ -385,6 +385,7 @@ class Recalibrated(Distribution):
             mean, std, quantiles, cdf = self.gather(of_rows, of_base, columns=columns, table=True, keep=False)
             described = [*self._describe]
         size, radius, trust = described
+        quantiles = in_order(quantiles, levels)
         lower, upper = quantiles[:, 0], quantiles[:, 1]
         return Summary(mean, std, lower, upper, quantiles[:, 2:], cdf, size, radius, trust, further)
 

@@ -34,6 +34,7 @@ Metric = Literal[
 ]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 _REGIONAL = ("worst_region_coverage", "regional_coverage_error")
+_REGIONS = 10  # where nobody says how many, of as many rows
 _CHUNK = 2**14  # rows that get their bootstrap weights together
 
 
@@ -69,7 +70,7 @@ def evaluate(
     space: Any = None,
     coverage: float = 0.95,
     *,
-    regions: int | Regions | Any = 10,
+    regions: int | Regions | Any = None,
     metrics: Sequence[Metric] | None = None,
     groups: Any = None,
     time: Any = None,
@@ -88,8 +89,9 @@ def evaluate(
         Where the rows are; adds the regional metrics. Of categories, each is a region.
     coverage : float
         Nominal coverage of the central intervals.
-    regions : int, Regions or array_like of shape (n,)
-        As in :func:`nearcal.diagnostics.local_calibration`; a number needs ``space``.
+    regions : int, Regions or array_like of shape (n,), optional
+        As in :func:`nearcal.diagnostics.local_calibration`; a number needs ``space``. Without it 10, or as many as
+        there are rows.
     metrics : sequence of str, optional
         Which metrics; None takes all.
     groups : array_like of shape (n,), optional
@@ -141,6 +143,7 @@ def evaluate(
     n = len(next(iter(named.values())))
     response = as_response(y, n, "y")
     generator = as_generator(rng)
+    regions = min(_REGIONS, n) if regions is None else regions
     has_regions = space is not None or not isinstance(regions, int)
     places = as_regions(regions, space, n, generator) if has_regions else None
     fades = any(isinstance(dist, Recalibrated) and dist.expected_faded is not None for dist in named.values())

@@ -232,6 +232,22 @@ def test_inputs_that_are_no_numbers_offer_no_space():
     np.testing.assert_array_equal(SklearnModel(Ridge().fit(sparse_X, Y)).represent(sparse_X, "input"), X)
 
 
+def test_numbers_in_an_array_of_objects_are_positions():
+    """Pipelines make such of truth values beside numbers; the space was left out in silence."""
+    frame = FRAME.assign(kind=np.where(X[:, 2] > 0, "high", "low"), flag=X[:, 0] > 0)
+    columns = ColumnTransformer([("kind", OneHotEncoder(sparse_output=False), ["kind"])], remainder="passthrough")
+    pipeline = make_pipeline(columns, Ridge()).fit(frame, Y)
+    assert pipeline[:-1].transform(frame).dtype == object
+    model = SklearnModel(pipeline).prepared(frame, Y)
+    assert model.layers() == ("transformed", "output")
+    assert model.represent(frame, "transformed").dtype == np.float64
+    ridge = SklearnModel(fitted(Ridge())).prepared(X.astype(object), Y)
+    np.testing.assert_array_equal(ridge.represent(X.astype(object), "input"), X)
+    texts = X.astype(object)
+    texts[3, 1] = "1.5"  # which Ridge takes for a number
+    assert SklearnModel(fitted(Ridge())).prepared(texts, Y).layers() == ("output",)
+
+
 def test_nc_adapt_finds_the_adapter():
     class Foreign:
         def predict(self, X):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -127,12 +128,20 @@ def take_apart_levels(models: Any, levels: Any, output: Target = None) -> Anatom
 def as_numbers(X: Any) -> FloatArray:
     """Return inputs as positions, if they are numbers without gaps; otherwise say which columns are not."""
     try:
-        return as_space(X.toarray() if hasattr(X, "toarray") else X, "X")
+        return as_space(X.toarray() if hasattr(X, "toarray") else _without_objects(X), "X")
     except InvalidInputError as error:
         columns = columns_without_numbers(X)
         if not columns:
             raise
         raise InvalidInputError(f"X must hold numbers without gaps, got {columns}") from error
+
+
+def _without_objects(X: Any) -> Any:
+    """Return an array of objects as numbers, if all of them are: pipelines make such of numbers beside truth values."""
+    if not isinstance(X, np.ndarray) or X.dtype != object:
+        return X
+    kinds = {type(value) for value in X.ravel()}
+    return X.astype(np.float64) if all(issubclass(kind, Real | np.bool_) for kind in kinds) else X
 
 
 def spread_of(members: Sequence[FloatArray]) -> FloatArray:
