@@ -48,6 +48,8 @@ from nearcal.recalibration import CombinedRecalibrator as CombinedRecalibrator
 from nearcal.recalibration import ConformalDistribution as ConformalDistribution
 from nearcal.recalibration import ConformalRecalibrator as ConformalRecalibrator
 from nearcal.recalibration import Cross as Cross
+from nearcal.recalibration import CrossDistribution as CrossDistribution
+from nearcal.recalibration import CrossRecalibrator as CrossRecalibrator
 from nearcal.recalibration import Fade as Fade
 from nearcal.recalibration import GlobalRecalibrator as GlobalRecalibrator
 from nearcal.recalibration import GPBetaRecalibrator as GPBetaRecalibrator

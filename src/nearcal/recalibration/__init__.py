@@ -14,6 +14,7 @@ from nearcal.recalibration.caution import Caution
 from nearcal.recalibration.combined import CombinedRecalibrator
 from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration.corrections import LEAST_NEIGHBORS, Correction, LocalLinear, Polish, Shrinkage
+from nearcal.recalibration.cross_conformal import CrossDistribution, CrossRecalibrator
 from nearcal.recalibration.fade import FADES_TO, Fade, are_far_too_many, ranges_of, warn_of_faded
 from nearcal.recalibration.for_all_rows import (
     GlobalRecalibrator,
@@ -25,7 +26,7 @@ from nearcal.recalibration.guaranteed import GuaranteedRecalibrator
 from nearcal.recalibration.local import LocalRecalibrator
 from nearcal.recalibration.neighborhoods import SMOOTHINGS, THINS, Radius, Smoothing
 from nearcal.recalibration.progress import Progress
-from nearcal.recalibration.promises import PAC, Cross, Guarantee, Marginal, as_promise
+from nearcal.recalibration.promises import PAC, Cross, Guarantee, Marginal, as_promise, is_names
 from nearcal.recalibration.reliability import Reliability
 from nearcal.recalibration.result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
@@ -48,6 +49,8 @@ __all__ = [
     "ConformalRecalibrator",
     "Correction",
     "Cross",
+    "CrossDistribution",
+    "CrossRecalibrator",
     "Fade",
     "GPBetaRecalibrator",
     "GlobalRecalibrator",
@@ -79,6 +82,7 @@ __all__ = [
     "are_far_too_many",
     "as_promise",
     "calibration_scores",
+    "is_names",
     "ranges_of",
     "warn_of_faded",
 ]

@@ -164,10 +164,8 @@ class GuaranteedDistribution(ConformalDistribution):
             table[cell] = np.reshape(lower, size), np.reshape(upper, size)
             if scores.refuse is not None and asked is not None and np.isinf(table[cell]).any():
                 scores.refuse(int(cell), asked)
-        room = _ROUND_TRIP * np.maximum(np.abs(table), 1.0)
-        table = table + np.where(np.isfinite(table), room, 0.0) * [[[-1.0], [1.0]]]
         with overflow_is_infinite():
-            values = scores.inner._from_z(table.reshape(len(table), 2 * size)[scores.which])
+            values = scores.inner._from_z(outward(table).reshape(len(table), 2 * size)[scores.which])
         lower, upper = values[:, :size], values[:, size:]
         return (lower[:, 0], upper[:, 0]) if shape == () else (lower, upper)
 
@@ -178,3 +176,9 @@ class GuaranteedDistribution(ConformalDistribution):
     def weighted_sample(self, rows: Any) -> WeightedSample:
         """Return the output of Algorithm 1 for some rows, which no promise has touched."""
         return self.scores.inner.weighted_sample(rows)
+
+
+def outward(ends: FloatArray) -> FloatArray:
+    """Move scores (n, 2, q) of lower and upper ends apart by what rounding may have moved them together."""
+    room = _ROUND_TRIP * np.maximum(np.abs(ends), 1.0)
+    return ends + np.where(np.isfinite(ends), room, 0.0) * [[[-1.0], [1.0]]]

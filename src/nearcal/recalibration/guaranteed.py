@@ -105,7 +105,7 @@ class GuaranteedRecalibrator(Recalibrator):
     >>> rc = nc.GuaranteedRecalibrator(local, nc.Marginal(share=0.4)).fit(dist, y, x)
     >>> lower, upper = rc.recalibrate(nc.Normal([0.0, 0.0], 2.0), [1.1, 2.9]).interval(0.9)
     >>> (upper - lower).round()
-    array([ 4., 10.])
+    array([4., 8.])
     """
 
     inner_: Any
@@ -186,7 +186,7 @@ class GuaranteedRecalibrator(Recalibrator):
         """
         promise = self._own_promise()
         calibration_scores(require_distribution(dist, "dist_cal"), y)  # which refuses impossible responses
-        out = _inner(inner, dist, space, trust)
+        out = read_inner(inner, dist, space, trust)
         base_z = out.base.z(as_float_array(y, "y_cal").reshape(-1))
         members = aside.members
         held = HeldRows(
@@ -209,9 +209,9 @@ class GuaranteedRecalibrator(Recalibrator):
             notes=_notes(promise, out, aside),
         )
         names = () if members is None else members.names
-        return self._hold(inner, held, _scores_under(out, base_z), names, guarantee)
+        return self._hold(inner, held, scores_under(out, base_z), names, guarantee)
 
-    def with_inner(self, inner: Any) -> "GuaranteedRecalibrator":
+    def withread_inner(self, inner: Any) -> "GuaranteedRecalibrator":
         """Return the same promise for another recalibrator, made from the same rows set aside.
 
         ``inner`` must be fitted, and must not have learnt from those rows: a compiled form of this one's, for instance.
@@ -222,8 +222,8 @@ class GuaranteedRecalibrator(Recalibrator):
 
     def _score_held(self, inner: Any) -> FloatArray:
         held = self.held_
-        out = _inner(inner, Normal(np.zeros(len(held.z)), 1.0), held.space, held.trust)
-        return _scores_under(out, held.z)
+        out = read_inner(inner, Normal(np.zeros(len(held.z)), 1.0), held.space, held.trust)
+        return scores_under(out, held.z)
 
     def _hold(
         self, inner: Any, held: HeldRows, scores: FloatArray, names: tuple[str, ...], guarantee: Guarantee
@@ -261,7 +261,7 @@ class GuaranteedRecalibrator(Recalibrator):
         self._require_fitted()
         fitted = copy.copy(self)  # another thread may update this one meanwhile
         require((trust is None) == (fitted.held_.trust is None), "trust must be given as it was of rows set aside")
-        inner = _inner(fitted.inner_, dist_new, space_new, trust)
+        inner = read_inner(fitted.inner_, dist_new, space_new, trust)
         cells, which = fitted._cells_of(groups, len(inner))
         refuse = fitted._refuse_infinite(cells) if fitted._own_promise().small == "error" else None
         return GuaranteedDistribution(inner.base, BentScores(inner, tuple(cells.values()), which, refuse))
@@ -386,7 +386,7 @@ class GuaranteedRecalibrator(Recalibrator):
         self._forget_cells()
 
 
-def _inner(inner: Any, dist: Any, space: Any, trust: FloatArray | None) -> Recalibrated:
+def read_inner(inner: Any, dist: Any, space: Any, trust: FloatArray | None = None) -> Recalibrated:
     """Return what a recalibrator makes of rows, faded as far as they are not trusted; no steps, which no score tells.
 
     Beyond the neighbours of a row all responses have one score under steps, and an interval that ends there says
@@ -401,7 +401,7 @@ def _inner(inner: Any, dist: Any, space: Any, trust: FloatArray | None) -> Recal
     return out if trust is None else out.faded(trust, FALSE_ALARM)
 
 
-def _scores_under(out: Recalibrated, z: FloatArray) -> FloatArray:
+def scores_under(out: Recalibrated, z: FloatArray) -> FloatArray:
     """Return the scores of base scores under recalibration: predictions have no part in it."""
     return Recalibrated(Normal(np.zeros(len(z)), 1.0), out.scores).z(z)
 

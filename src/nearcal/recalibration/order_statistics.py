@@ -118,10 +118,9 @@ class OrderStatistics:
 
     @cached_property
     def thin_law(self) -> Curve:
-        """The same through about ∛n of the scores, evenly spaced: the shape is the recalibrator's, and noise is none."""
+        """The same through about ∛n of the scores: the shape is the recalibrator's, and noise is no shape."""
         after, before = self.law.line.scores[0], self.law.line.values[0]
-        wanted = np.linspace(after[0], after[-1], 2 + round(np.cbrt(len(self))))
-        places = np.unique(np.searchsorted(after, wanted).clip(0, len(after) - 1))
+        places = few_places(after)
         return Curve.shared(after[places], before[places]) if before[0] < before[-1] else self.law
 
     @property
@@ -187,6 +186,12 @@ class WidestOf(OrderStatistics):
 def _outermost(bounds: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     lows, highs = zip(*bounds, strict=True)
     return np.minimum.reduce(lows), np.maximum.reduce(highs)
+
+
+def few_places(after: FloatArray) -> IntArray:
+    """Return about ∛n places among n increasing scores, both ends included, evenly spaced by score."""
+    wanted = np.linspace(after[0], after[-1], 2 + round(np.cbrt(len(after))))
+    return np.unique(np.searchsorted(after, wanted).clip(0, len(after) - 1))
 
 
 def gaps_needed(n: int, coverage: FloatArray, delta: float) -> IntArray:

@@ -27,7 +27,7 @@ class Promise:
 
     share: float | int = 0.25
     seed: int = 0
-    groups: Any = None
+    groups: Any = field(default=None, repr=False, compare=False)
     small: Small = "infinite"
 
     def check(self) -> None:
@@ -94,7 +94,7 @@ class Marginal(Promise):
     >>> y = rng.normal(X[:, 0], X[:, 0])
     >>> model = nc.calibrate(lambda X: (X[:, 0], np.full(len(X), 2.0)), X, y, guarantee=nc.Marginal(share=0.2))
     >>> print(model.guarantee)
-    Promised, "marginal": interval(c) holds a new response with probability c to c + 1/401; 400 points set aside, seed 0.
+    Promised (marginal): interval(c) holds a new response with probability c to c + 1/401; 400 points set aside, seed 0.
     To whom: everybody together, on average over calibration sets and new points; nothing is said of any one x.
     Provided that: points set aside and new points are exchangeable.
     Finite ends: 90% needs 19 points, 95% 39, 99% 199.
@@ -155,16 +155,14 @@ class Cross:
     folds: int = 10
     seed: int = 0
 
-    def parts(self, n: int, units: IntArray | None = None) -> list[IntArray]:
-        """Return the rows of every fold, of about equally many; whole units where rows have such."""
+    def parts(self, n: int) -> list[IntArray]:
+        """Return the rows of every fold, of about equally many."""
         check_count(self.folds, "folds", 2)
         check_count(self.seed, "seed", 0)
-        pieces = n if units is None else int(units.max()) + 1
-        if pieces < self.folds:
-            raise InvalidInputError(f"folds must be at most the number of rows or groups, {pieces}, got {self.folds}")
-        order = np.random.default_rng(self.seed).permutation(pieces)
-        owner = np.arange(n) if units is None else units
-        return [np.flatnonzero(np.isin(owner, part)) for part in np.array_split(order, self.folds)]
+        if n < self.folds:
+            raise InvalidInputError(f"folds must be at most the number of rows, {n}, got {self.folds}")
+        order = np.random.default_rng(self.seed).permutation(n)
+        return [np.sort(part) for part in np.array_split(order, self.folds)]
 
 
 _BY_NAME: Mapping[str, Promise | Cross] = {"marginal": Marginal(), "pac": PAC(), "cross": Cross()}
@@ -274,7 +272,7 @@ class Guarantee:
     def __str__(self) -> str:
         return "\n".join(
             [
-                f'Promised, "{self.kind}": {self._what()}.',
+                f"Promised ({self.kind}): {self._what()}.",
                 f"To whom: {self._to_whom()}.",
                 f"Provided that: {self._condition()}.",
                 f"Finite ends: 90% needs {self.needed(0.9)} points, 95% {self.needed(0.95)}, 99% {self.needed(0.99)}"
