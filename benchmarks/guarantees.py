@@ -124,14 +124,18 @@ def crepes(mondrian):
         sigmas = difficulty.apply(case.X[held])
         if not mondrian:
             conformal = ConformalRegressor().fit(residuals[held], sigmas=sigmas)
-            return lambda X: conformal.predict_int(
-                case.adapter.distribution(X).mean(), sigmas=difficulty.apply(X), confidence=COVERAGE
-            ).T
+            return lambda X: (
+                conformal.predict_int(
+                    case.adapter.distribution(X).mean(), sigmas=difficulty.apply(X), confidence=COVERAGE
+                ).T
+            )
         bins, edges = binning(sigmas, bins=4)
         conformal = ConformalRegressor().fit(residuals[held], bins=bins)
-        return lambda X: conformal.predict_int(
-            case.adapter.distribution(X).mean(), bins=binning(difficulty.apply(X), bins=edges), confidence=COVERAGE
-        ).T
+        return lambda X: (
+            conformal.predict_int(
+                case.adapter.distribution(X).mean(), bins=binning(difficulty.apply(X), bins=edges), confidence=COVERAGE
+            ).T
+        )
 
     return fit
 
@@ -142,9 +146,7 @@ def gibbs(case):
     members = np.column_stack([np.ones(len(case.X)), case.X])
 
     def threshold(row):
-        answer = linprog(
-            -scores, A_eq=members.T, b_eq=-COVERAGE * row, bounds=(COVERAGE - 1, COVERAGE), method="highs"
-        )
+        answer = linprog(-scores, A_eq=members.T, b_eq=-COVERAGE * row, bounds=(COVERAGE - 1, COVERAGE), method="highs")
         return np.inf if answer.status == 2 else -answer.eqlin.marginals @ row
 
     def predict(X):
@@ -204,7 +206,7 @@ METHODS: dict[str, Callable] = {
 }
 CHOOSING = {f"nearcal, share {share}": ours(nc.Marginal(share=share)) for share in (0.15, 0.25, 0.4, 0.5)} | {
     "nearcal, cross": ours(nc.Cross(folds=5)),
-    "nearcal, no guarantee": without_guarantee
+    "nearcal, no guarantee": without_guarantee,
 }
 
 # ---- one unit -------------------------------------------------------------------------------------------------------

@@ -111,6 +111,6 @@ def solve(scores: FloatArray, members: FloatArray, combination: FloatArray, leve
         method="highs",
         options={"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE},
     )
-    if answer.status == 2:  # no η of so few points balances that of the new one
+    if answer.status != 0:  # no η of so few points balances that of the new one; or no answer, and so no number
         return np.inf
     return float(-answer.eqlin.marginals @ combination)
