@@ -14,6 +14,7 @@ from nearcal.recalibration.corrections import LearntPolish
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Rows
 from nearcal.recalibration.order_statistics import OrderStatistics
+from nearcal.recalibration.promises import Guarantee
 from nearcal.recalibration.result import Neighbors, Recalibrated, WeightedSample
 from nearcal.recalibration.score_laws import ScoreLaw
 from nearcal.recalibration.scores_of_rows import Answers, LocalScores, OfBase, ScoresOfRows, Statistic
@@ -32,6 +33,8 @@ class BentScores(ScoresOfRows):
         The scores under it of points set aside, of every cell.
     which : ndarray of shape (m,)
         The cell of each row.
+    guarantee : Guarantee
+        What is promised.
     refuse : callable, optional
         Raises where an end of a row in the given cell is infinite; called with the cell and what was asked.
     """
@@ -43,9 +46,11 @@ class BentScores(ScoresOfRows):
         inner: Recalibrated,
         cells: tuple[OrderStatistics, ...],
         which: IntArray,
+        guarantee: Guarantee,
         refuse: Callable[[int, str], None] | None = None,
     ) -> None:
-        self.inner, self.cells, self.which, self.refuse = inner, cells, which, refuse
+        self.inner, self.cells, self.which = inner, cells, which
+        self.guarantee, self.refuse = guarantee, refuse
         self.is_continuous = inner.scores.is_continuous and not any(cell.has_atoms for cell in cells)
         self.n_cal, self.expected_faded = inner.n_cal, inner.expected_faded
 
@@ -56,11 +61,11 @@ class BentScores(ScoresOfRows):
 
     def take(self, rows: IntArray) -> "BentScores":
         """Return the scores of the chosen rows."""
-        return BentScores(self.inner[rows], self.cells, self.which[rows], self.refuse)
+        return BentScores(self.inner[rows], self.cells, self.which[rows], self.guarantee, self.refuse)
 
     def faded(self, trust: FloatArray, false_alarm: float) -> "BentScores":
         """Return the same map of scores that have faded before it."""
-        return BentScores(self.inner.faded(trust, false_alarm), self.cells, self.which, self.refuse)
+        return BentScores(self.inner.faded(trust, false_alarm), self.cells, self.which, self.guarantee, self.refuse)
 
     def effective_size(self, rows: int) -> FloatArray:
         """Return that of the recalibrator."""
@@ -115,6 +120,11 @@ class GuaranteedDistribution(ConformalDistribution):
     """
 
     scores: BentScores
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, in words and numbers."""
+        return self.scores.guarantee
 
     def interval(self, coverage: Any = 0.95) -> tuple[FloatArray, FloatArray]:
         """Return a central interval with the promise, at a coverage that is a scalar or (q,)."""

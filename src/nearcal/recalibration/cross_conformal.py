@@ -39,13 +39,18 @@ class CrossScores(ScoresOfRows):
         The scores of the rows of each fold.
     own_bases : bool
         Whether every fold has predictions of its own, so that scores are compared by the responses they stand for.
+    guarantee : Guarantee
+        What is promised.
     """
 
     n_cal: int
     has_density = True
 
-    def __init__(self, parts: Sequence[Recalibrated], scores: Sequence[FloatArray], own_bases: bool) -> None:
+    def __init__(
+        self, parts: Sequence[Recalibrated], scores: Sequence[FloatArray], own_bases: bool, guarantee: Guarantee
+    ) -> None:
         self.parts, self.scores, self.own_bases = tuple(parts), tuple(scores), own_bases
+        self.guarantee = guarantee
         self.n_cal = sum(map(len, scores))
         self.is_continuous = all(part.scores.is_continuous for part in parts)
         self.expected_faded = max((p.expected_faded for p in parts if p.expected_faded is not None), default=None)
@@ -62,11 +67,13 @@ class CrossScores(ScoresOfRows):
 
     def take(self, rows: IntArray) -> "CrossScores":
         """Return the scores of the chosen rows."""
-        return CrossScores([part[rows] for part in self.parts], self.scores, self.own_bases)
+        return CrossScores([part[rows] for part in self.parts], self.scores, self.own_bases, self.guarantee)
 
     def faded(self, trust: FloatArray, false_alarm: float) -> "CrossScores":
         """Return the same of what has faded in every fold."""
-        return CrossScores([part.faded(trust, false_alarm) for part in self.parts], self.scores, self.own_bases)
+        return CrossScores(
+            [part.faded(trust, false_alarm) for part in self.parts], self.scores, self.own_bases, self.guarantee
+        )
 
     def effective_size(self, rows: int) -> FloatArray:
         """Return the mean over folds."""
@@ -116,6 +123,11 @@ class CrossDistribution(ConformalDistribution):
     """
 
     scores: CrossScores
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, in words and numbers."""
+        return self.scores.guarantee
 
     def interval(self, coverage: Any = 0.95) -> tuple[FloatArray, FloatArray]:
         """Return a central interval with the promise, at a coverage that is a scalar or (q,)."""
@@ -303,7 +315,7 @@ class CrossRecalibrator(Recalibrator):
             bases = base.components
         known = zip(self.members_, bases, self.columns_, strict=True)
         parts = [member.recalibrate(own, _columns_of(space, columns)) for member, own, columns in known]
-        return CrossDistribution(base, CrossScores(parts, self.scores_, self.own_bases_))
+        return CrossDistribution(base, CrossScores(parts, self.scores_, self.own_bases_, self.guarantee_))
 
     def _own_promise(self) -> Cross:
         promise = as_promise(self.promise)

@@ -264,7 +264,9 @@ class GuaranteedRecalibrator(Recalibrator):
         inner = read_inner(fitted.inner_, dist_new, space_new, trust)
         cells, which = fitted._cells_of(groups, len(inner))
         refuse = fitted._refuse_infinite(cells) if fitted._own_promise().small == "error" else None
-        return GuaranteedDistribution(inner.base, BentScores(inner, tuple(cells.values()), which, refuse))
+        return GuaranteedDistribution(
+            inner.base, BentScores(inner, tuple(cells.values()), which, fitted.guarantee_, refuse)
+        )
 
     def _cells_of(self, groups: Any, rows: int) -> tuple[dict[bytes, OrderStatistics], IntArray]:
         """Return the bounds of every combination of groups among new rows, by its flags, and that of each row."""
