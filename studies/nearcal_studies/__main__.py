@@ -11,6 +11,7 @@ from nearcal_studies.clear import Clear
 from nearcal_studies.diamonds import Diamonds
 from nearcal_studies.drift import Drift
 from nearcal_studies.gaussian import Gaussian
+from nearcal_studies.guarantees import Guarantees
 from nearcal_studies.real_data import RealData
 from nearcal_studies.relevance import Relevance
 from nearcal_studies.rosenbrock import Rosenbrock
@@ -36,6 +37,7 @@ STUDIES: dict[str, type[Study]] = {
         Relevance,
         Blocked,
         Drift,
+        Guarantees,
     )
 }
 

@@ -78,14 +78,8 @@ def worst_slab_coverage(
     for name, share in (("mass", mass), ("search", search)):
         if not 0 < share < 1:
             raise InvalidParameterError(f"{name} must lie strictly between 0 and 1, got {share!r}")
-    generator = as_generator(rng)
-    order = generator.permutation(len(points))
-    searched, held_out = np.split(order, [max(1, min(len(order) - 1, round(search * len(order))))])
-    vectors = _directions(points.shape[1], check_count(directions, "directions", 0), generator)
-    slab = _worst_slab(points[searched] @ vectors.T, covered[searched], mass)
-    projection = points[held_out] @ vectors[slab.direction]
-    inside = covered[held_out][(projection >= slab.low) & (projection <= slab.high)]
-    n, hits = len(inside), int(inside.sum())
+    rows, slab = search_slab(covered, points, mass, check_count(directions, "directions", 0), search, rng)
+    n, hits = len(rows), int(covered[rows].sum())
     observed = hits / n if n else np.nan
     return Table(
         {
@@ -96,6 +90,19 @@ def worst_slab_coverage(
             "searched": [slab.coverage],
         }
     )
+
+
+def search_slab(
+    covered: NDArray[np.bool_], points: FloatArray, mass: float, directions: int, search: float, rng: Seed
+) -> "tuple[IntArray, _Slab]":
+    """Return the rows in the worst slab, of those that it was not searched in, and the slab; points are scaled."""
+    generator = as_generator(rng)
+    order = generator.permutation(len(points))
+    searched, held_out = np.split(order, [max(1, min(len(order) - 1, round(search * len(order))))])
+    vectors = _directions(points.shape[1], directions, generator)
+    slab = _worst_slab(points[searched] @ vectors.T, covered[searched], mass)
+    projection = points[held_out] @ vectors[slab.direction]
+    return held_out[(projection >= slab.low) & (projection <= slab.high)], slab
 
 
 class _Slab(NamedTuple):

@@ -14,6 +14,8 @@ from nearcal._table import Table
 from nearcal.diagnostics.pit_values import is_covered
 from nearcal.distributions import Distribution, Seed
 
+_FOLDS = 5
+_MOST_ROWS = 10_000  # that a classifier of a table or a page learns from
 _CLIP = 1e-3  # predicted probabilities stay this far from 0 and 1, for the logarithmic loss
 
 
@@ -24,7 +26,7 @@ def excess_risk(
     *,
     coverage: float = 0.95,
     classifier: Any = None,
-    folds: int = 5,
+    folds: int = _FOLDS,
     rng: Seed = 0,
 ) -> Table:
     """Return how much better a cross-fitted classifier predicts "covered" than the nominal coverage does.
@@ -52,8 +54,9 @@ def excess_risk(
     Returns
     -------
     Table
-        ``loss`` ("brier", "log"), ``excess_risk``, its standard error ``se`` and the one-sided ``p_value`` of nominal
-        coverage everywhere. Negative values mean that the classifier found nothing.
+        ``loss`` ("brier", "log", "l1"), ``excess_risk``, its standard error ``se`` and the one-sided ``p_value`` of
+        nominal coverage everywhere. Negative values mean that the classifier found nothing. That of "l1" estimates from
+        below by how much local coverage is off nominal, on average: it is in units of coverage.
 
     Notes
     -----
@@ -90,23 +93,37 @@ def excess_risk(
     generator = as_generator(rng)
     classifier = _boosting(generator) if classifier is None else classifier
     parts = np.array_split(generator.permutation(len(points)), folds)
-    everyone_else = [np.concatenate(parts[:i] + parts[i + 1 :]) for i in range(folds)]
-    predicted = _predict(points, covered, classifier, parts, everyone_else)
+    predicted = _predict(points, covered, classifier, parts, _everyone_else(parts))
     constant = np.full(len(points), coverage)
     gains = [_brier(constant, covered) - _brier(predicted, covered)]
     gains.append(_log_loss(constant, covered) - _log_loss(predicted, covered))
+    gains.append(_surprise(predicted, covered, coverage))
 
     earlier = [np.concatenate(parts[:i]) for i in range(1, folds)]
     foretold = _predict(points, covered, classifier, parts[1:], earlier)
-    weights = np.stack([foretold - coverage, logit(foretold) - logit(coverage)])
+    off = foretold - coverage
+    weights = np.stack([off, logit(foretold) - logit(coverage), np.sign(off)])
     return Table(
         {
-            "loss": ["brier", "log"],
+            "loss": ["brier", "log", "l1"],
             "excess_risk": [gain.mean() for gain in gains],
             "se": [gain.std() / np.sqrt(len(gain)) for gain in gains],
             "p_value": _p_values(weights, covered.astype(np.float64) - coverage, coverage, parts[1:], earlier),
         }
     )
+
+
+def surprises(covered: NDArray[np.bool_], points: FloatArray, coverage: float, rng: Seed = 0) -> FloatArray:
+    """Return what every row adds to the excess risk in the L1 loss: its mean is the risk."""
+    generator = as_generator(rng)
+    parts = np.array_split(generator.permutation(len(points)), min(_FOLDS, len(points)))
+    training = [rows[:_MOST_ROWS] for rows in _everyone_else(parts)]
+    predicted = _predict(points, covered, _boosting(generator), parts, training)
+    return _surprise(predicted, covered, coverage)
+
+
+def _everyone_else(parts: Sequence[IntArray]) -> list[IntArray]:
+    return [np.concatenate([*parts[:i], *parts[i + 1 :]]) for i in range(len(parts))]
 
 
 def _predict(
@@ -144,6 +161,11 @@ def _boosting(rng: np.random.Generator) -> Any:
     return ensemble.HistGradientBoostingClassifier(
         max_depth=3, learning_rate=0.05, min_samples_leaf=50, early_stopping=True, random_state=int(rng.integers(2**31))
     )
+
+
+def _surprise(probability: FloatArray, covered: NDArray[np.bool_], coverage: float) -> FloatArray:
+    """Return covered less nominal, in the direction that was predicted: on average |p - coverage| where p is right."""
+    return np.sign(probability - coverage) * (covered - coverage)
 
 
 def _brier(probability: FloatArray, covered: NDArray[np.bool_]) -> FloatArray:

@@ -13,7 +13,8 @@ from nearcal.distributions import Distribution
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
 from nearcal.models.adapters.targets import refuse_several_responses
 from nearcal.models.fingerprint import Fingerprint
-from nearcal.recalibration import Fade, Recalibrated, Reliability
+from nearcal.models.promised_groups import groups_of_rows
+from nearcal.recalibration import Fade, Guarantee, GuaranteedRecalibrator, Recalibrated, Reliability
 from nearcal.recalibration.base import is_empty
 from nearcal.space import Ranges
 from nearcal.tuning import Combination, Tuning
@@ -103,30 +104,50 @@ class CalibratedModel:
     fingerprint: Fingerprint | None = None
     look: Look | None = None
 
-    def predict(self, X: Any) -> Recalibrated:
+    def predict(self, X: Any, *, groups: Any = None) -> Recalibrated:
         """Return the recalibrated predictive distributions of n inputs.
 
         Parameters
         ----------
         X : array_like
             Inputs, as the model takes them.
+        groups : array_like, optional
+            Where a promise is made to groups (``guarantee``): those of the inputs, as they were given to
+            :class:`nearcal.Marginal`. A promise that was given a function of X, or names of columns, finds them itself.
 
         Returns
         -------
         Recalibrated
         """
+        dist, space, trust = self.rows(X)
+        if isinstance(self.recalibrator, GuaranteedRecalibrator):  # what fades does so before the promise is made
+            known = groups_of_rows(self.recalibrator.promise, X) if groups is None else groups
+            return self.recalibrator.recalibrate(dist, space, groups=known, trust=trust)
+        if groups is not None:
+            raise InvalidParameterError(f"groups are for a promise to groups, got {groups!r} with {self.guarantee}")
+        out = self.recalibrator.recalibrate(dist, space)
+        return out if trust is None or self.look is None else out.faded(trust, self.look.false_alarm)
+
+    def rows(self, X: Any) -> tuple[Distribution, FloatArray | None, FloatArray | None]:
+        """Return the model's distributions of inputs, where they are, and how far a second look trusts them."""
         X = align(X, self.columns)
         if self.look is None:
-            return self.recalibrator.recalibrate(*run_layer(self.model, X, self.layer))
+            return *run_layer(self.model, X, self.layer), None
         names = [name for name in (self.layer, self.look.layer) if name is not None]
         dist, spaces = run_layers(self.model, X, names)
-        out = self.recalibrator.recalibrate(dist, None if self.layer is None else spaces[self.layer])
-        return out.faded(self.look.trust(spaces[self.look.layer]), self.look.false_alarm)
+        space = None if self.layer is None else spaces[self.layer]
+        return dist, space, self.look.trust(spaces[self.look.layer])
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What is promised of intervals, in words and numbers; None where nothing is."""
+        return getattr(self.recalibrator, "guarantee_", None)
 
     @property
     def fade(self) -> Fade | None:
         """How rows unlike the calibration set fade; None where none does."""
-        members = (self.recalibrator, *getattr(self.recalibrator, "members_", ()))
+        inner = getattr(self.recalibrator, "inner_", self.recalibrator)
+        members = (inner, *getattr(inner, "members_", ()))
         given = [one for member in members for one in getattr(member, "corrections", ()) if isinstance(one, Fade)]
         by_look = None if self.look is None else Fade(self.look.false_alarm)
         return given[0] if given else by_look
@@ -336,13 +357,19 @@ class Recalibration:
             adapter, self.recalibrator, self.layer, self.reason, self.tuning, self.columns, self.fingerprint, self.look
         )
 
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What is promised of intervals, in words and numbers; None where nothing is."""
+        return getattr(self.recalibrator, "guarantee_", None)
+
     def __repr__(self) -> str:
         return f"Recalibration for {self.model}\n{_description(self)}"
 
 
 def _description(calibrated: CalibratedModel | Recalibration) -> str:
     where = "" if calibrated.layer is None else f" in layer {calibrated.layer!r}"
-    return f"{calibrated.recalibrator!r}{where}\n{calibrated.reason}"
+    promised = "" if calibrated.guarantee is None else f"\n{calibrated.guarantee}"
+    return f"{calibrated.recalibrator!r}{where}\n{calibrated.reason}{promised}"
 
 
 # ---- names of spaces: a layer of the model, or several joined to one, as in "input + output" ------------------------

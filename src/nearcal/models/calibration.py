@@ -4,11 +4,12 @@ import copy
 import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, check_count
+from nearcal._arrays import FloatArray, IntArray, as_float_array, check_count
 from nearcal._errors import InvalidParameterError
 from nearcal.distributions import QuantileAverage
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
@@ -25,7 +26,21 @@ from nearcal.models.calibrated_model import (
     run_layers,
 )
 from nearcal.models.fingerprint import Fingerprint
-from nearcal.recalibration import CombinedRecalibrator, LocalRecalibrator, Workers, ranges_of
+from nearcal.models.promised_groups import labels_of_calibration, take_rows
+from nearcal.recalibration import (
+    PAC,
+    Aside,
+    CombinedRecalibrator,
+    Cross,
+    CrossRecalibrator,
+    GuaranteedRecalibrator,
+    LocalRecalibrator,
+    Marginal,
+    Workers,
+    as_promise,
+    ranges_of,
+)
+from nearcal.recalibration.cross_conformal import Fold, check_cross, learn_folds, score_fold
 from nearcal.space import as_folds
 from nearcal.tuning import Combination, Tuning, combine, tune
 
@@ -45,6 +60,7 @@ def calibrate(
     groups: Any = None,
     time: Any = None,
     gap: Any = None,
+    guarantee: Any = None,
     workers: Workers | None = None,
     probes: int = 8,
     **adapter_options: Any,
@@ -81,6 +97,10 @@ def calibrate(
         it was observed, and how long before another row it must have been to speak for it. With neither, a
         :class:`nearcal.DependenceWarning` tells if rows that follow each other err alike, and the choice allows for it;
         ``time=False`` says that their order means nothing.
+    guarantee : "marginal", "pac", "cross", Marginal, PAC or Cross, optional
+        A promise of coverage in finite samples. "marginal" and "pac" set a share of the calibration rows aside before
+        anything is learnt or chosen; "cross" learns everything once a fold. See the guide on guarantees;
+        ``calibrated.guarantee`` says what was promised.
     workers : Workers, optional
         Threads, memory and progress of the choice, and of the recalibrator chosen.
     probes : int
@@ -113,6 +133,11 @@ def calibrate(
     >>> calibrated.predict(np.array([[1.1], [2.9]])).std().round()
     array([1., 3.])
     """
+    promise = None if guarantee is None else as_promise(guarantee)
+    if isinstance(promise, Marginal | PAC):
+        given: dict[str, Any] = {"layer": layer, "recalibrator": recalibrator, "tuning": tuning, "workers": workers}
+        rows = {"groups": groups, "time": time, "gap": gap, "sample_weight": sample_weight}
+        return _with_rows_aside(model, X_cal, y_cal, promise, rows, {**given, "probes": probes, **adapter_options})
     _refuse_misplaced(adapter_options)
     options = _tuning_options(tuning)
     if recalibrator is not None and tuning is not None:
@@ -121,14 +146,20 @@ def calibrate(
         _require_recalibrator(recalibrator)
     relations = {"groups": groups, "time": time, "gap": gap}
     workers = Workers.of(workers)
+    found: Tuning | Combination | None
+    look: Look | None
     check_count(probes, "probes", 0)
     names = _layer_names(layer)
     refuse_several_responses(y_cal, "y_cal")
     adapter = adapt(model, **adapter_options).prepared(X_cal, y_cal)
-    if recalibrator is not None:
+    fitted: Any
+    if promise is not None:
+        check_cross(groups, time, sample_weight)
+        fitted, name, reason = _crossed(adapter, X_cal, y_cal, names, promise, recalibrator, options, workers)
+        found, look = None, None
+    elif recalibrator is not None:
         fitted, name, reason = _given(adapter, X_cal, y_cal, names, recalibrator, relations, sample_weight)
-        found: Tuning | Combination | None = None
-        look: Look | None = None
+        found, look = None, None
     else:
         known = {**options, **relations, "sample_weight": sample_weight}
         found, name, look = _tuned(adapter, X_cal, y_cal, names, known, workers)
@@ -138,6 +169,76 @@ def calibrate(
     columns = column_names(adapter.plain_inputs(X_cal))
     fingerprint = Fingerprint.of(adapter, X_cal, lambda X: run_layer(adapter, X, name), probes)
     return CalibratedModel(adapter, fitted, name, reason, found, columns, fingerprint, look)
+
+
+# ---- promises -------------------------------------------------------------------------------------------------------
+
+
+def _with_rows_aside(
+    model: Any, X_cal: Any, y_cal: Any, promise: Marginal | PAC, rows: Mapping[str, Any], options: Mapping[str, Any]
+) -> CalibratedModel:
+    """Calibrate on the rows that are not set aside, as if there were no others, and promise by those that are."""
+    refuse_several_responses(y_cal, "y_cal")
+    y = as_float_array(y_cal, "y_cal").reshape(-1)
+    labels = labels_of_calibration(promise, X_cal)
+    known = {name: rows[name] for name in ("groups", "time", "sample_weight")}
+    aside = Aside.of(promise, len(y), **known, labels=labels)
+    of_rest: dict[str, Any] = {
+        name: value if value is None or value is False else take_rows(value, aside.rest)
+        for name, value in known.items()
+    }
+    calibrated = calibrate(model, take_rows(X_cal, aside.rest), y[aside.rest], **of_rest, gap=rows["gap"], **options)
+    return promised(calibrated, take_rows(X_cal, aside.held), y[aside.held], promise, aside)
+
+
+def promised(
+    calibrated: CalibratedModel, X: Any, y: FloatArray, promise: Marginal | PAC, aside: Aside
+) -> CalibratedModel:
+    """Return a calibrated model with a promise made by rows that it has not learnt from."""
+    dist, space, trust = calibrated.rows(X)
+    recalibrator = GuaranteedRecalibrator(calibrated.recalibrator, promise)
+    return replace(
+        calibrated, recalibrator=recalibrator.fit_held(calibrated.recalibrator, dist, y, space, aside, trust)
+    )
+
+
+def _crossed(
+    adapter: ModelAdapter,
+    X_cal: Any,
+    y_cal: Any,
+    names: Sequence[str] | None,
+    promise: Cross,
+    recalibrator: AnyRecalibrator | None,
+    options: Mapping[str, Any],
+    workers: Workers,
+) -> tuple[CrossRecalibrator, str | None, str]:
+    """Choose and learn once a fold, without its rows; return the whole, its space, and the reasons."""
+    y = as_float_array(y_cal, "y_cal").reshape(-1)
+    reasons, widths = [], {}
+
+    def learn(rest: IntArray, part: IntArray) -> Fold:
+        X_rest, alone = take_rows(X_cal, rest), dict.fromkeys(("groups", "time", "gap", "sample_weight"))
+        if recalibrator is not None:
+            relations = {name: alone[name] for name in ("groups", "time", "gap")}
+            member, name, reason = _given(adapter, X_rest, y[rest], names, recalibrator, relations, None)
+        else:
+            found, name, _ = _tuned(adapter, X_rest, y[rest], names, {**options, **alone}, workers)
+            member, reason = found.recalibrator, found.reason
+        reasons.append(reason)
+        dist, space = run_layer(adapter, take_rows(X_cal, part), name)
+        if name is not None and space is not None:
+            widths[name] = space.shape[1]
+        return Fold(member, () if name is None else (name,), score_fold(member, dist, y[part], space))
+
+    folds = learn_folds(promise, len(y), learn)
+    notes = ("what the model itself learnt from calibration rows, it learnt from all",) if _prepares(adapter) else ()
+    fitted, used = CrossRecalibrator(recalibrator, promise).fit_folds(folds, widths, notes=notes)
+    return fitted, join_names(used), f"Learnt without each of {len(folds)} folds; without the first: {reasons[0]}"
+
+
+def _prepares(adapter: ModelAdapter) -> bool:
+    """Tell whether a model may learn from the calibration set, such as the spread of a point prediction."""
+    return type(adapter).prepared is not ModelAdapter.prepared
 
 
 def _tuned(
@@ -249,7 +350,7 @@ def _joined_ends(spaces: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
 
 def _tuning_options(tuning: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the options of tune, if they are such."""
-    own = {"dist_cal", "y_cal", "spaces", "groups", "time", "gap", "sample_weight", "workers"}
+    own = {"dist_cal", "y_cal", "spaces", "groups", "time", "gap", "sample_weight", "workers", "guarantee"}
     known = [name for name in _names_of(tune) if name not in own]
     options = {} if tuning is None else tuning
     if not isinstance(options, Mapping) or not set(options) <= set(known):

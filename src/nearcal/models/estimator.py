@@ -1,7 +1,7 @@
 """RecalibratedRegressor: a scikit-learn meta-estimator around any regressor, calibrated by cross-fitting."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self, get_args
 
@@ -23,8 +23,11 @@ from nearcal.models.adapters.heads import HeadLike, Response
 from nearcal.models.adapters.regressors import RegressorModel
 from nearcal.models.adapters.targets import Target, refuse_several_responses
 from nearcal.models.calibrated_model import AnyRecalibrator, CalibratedModel
-from nearcal.models.calibration import calibrate
-from nearcal.recalibration import Workers
+from nearcal.models.calibration import calibrate, promised
+from nearcal.models.cross_estimators import cross_calibrated
+from nearcal.models.promised_groups import labels_of_calibration
+from nearcal.recalibration import PAC, Aside, Cross, Marginal, Workers, as_promise, is_names
+from nearcal.recalibration.cross_conformal import check_cross
 from nearcal.space import as_folds
 from nearcal.space.row_relations import as_times
 
@@ -60,6 +63,11 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         Shuffles the split and the folds. The estimator has its own.
     layer, recalibrator, tuning, workers, probes
         As in :func:`nearcal.calibrate`.
+    guarantee : "marginal", "pac", "cross", Marginal, PAC or Cross, optional
+        A promise of coverage in finite samples, as in :func:`nearcal.calibrate`. With "marginal" and "pac" rows are set
+        aside: of those held out or given for calibration, or, with ``calibration="cross"``, of all, before anything
+        is fitted. With "cross" everything, the estimator included, is fitted once a fold, and each new row is
+        predicted by all of them: ``estimator_`` are those by fold.
     head, levels, response, output
         How predictions become distributions; see the adapter of the estimator, such as
         :class:`nearcal.models.adapters.SklearnModel`.
@@ -107,6 +115,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     """
 
     calibrated_: CalibratedModel
+    estimator_: Any
 
     def __init__(
         self,
@@ -123,6 +132,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         levels: Any = None,
         response: Response = "identity",
         output: Target = None,
+        guarantee: Any = None,
         workers: Workers | None = None,
         probes: int = 8,
     ) -> None:
@@ -138,6 +148,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         self.levels = levels
         self.response = response
         self.output = output
+        self.guarantee = guarantee
         self.workers = workers
         self.probes = probes
 
@@ -181,6 +192,10 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         X, y = self._check_data(X, y)
         weights = None if calibration_weight is None else _as_weights(calibration_weight, len(y))
         as_folds(groups, time, gap, len(y))  # what is wrong is told before the estimator is fitted
+        promise = None if self.guarantee is None else as_promise(self.guarantee)
+        if isinstance(promise, Cross) or (promise is not None and self.calibration == "cross"):
+            known = {"groups": groups, "time": time, "gap": gap, "calibration_weight": weights}
+            return self._promise(promise, X, y, known, fit_params)
         rows = np.arange(len(y))
         if self.calibration == "prefit":
             model, X_cal = self._prefit(fit_params), X
@@ -200,27 +215,55 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
             time=_cut(time, rows, len(y)),
             gap=gap,
             sample_weight=None if weights is None else weights[rows],
+            guarantee=None if promise is None else _cut_groups(promise, rows, len(y)),
             workers=self.workers,
             probes=self.probes,
         )
+        return self
+
+    # ---- promises that the fit itself must know of ------------------------------------------------------------------
+
+    def _promise(
+        self, promise: Marginal | PAC | Cross, X: Any, y: FloatArray, known: dict[str, Any], fit_params: Any
+    ) -> Self:
+        """Fit without the rows that the promise is made by: those set aside, or those of one fold after another."""
+
+        def fitted(rows: IntArray) -> "RecalibratedRegressor":
+            own = {name: _cut(value, rows, len(y)) for name, value in {**known, **fit_params}.items()}
+            return clone(self).set_params(guarantee=None).fit(_safe_indexing(X, rows), y[rows], **own)
+
+        if isinstance(promise, Cross):
+            check_cross(known["groups"], known["time"], known["calibration_weight"])
+            self.calibrated_, self.estimator_ = cross_calibrated(promise, X, y, fitted)
+            return self
+        labels = labels_of_calibration(promise, X)
+        relations = {"groups": known["groups"], "time": known["time"], "sample_weight": known["calibration_weight"]}
+        aside = Aside.of(promise, len(y), **relations, labels=labels)
+        inside = fitted(aside.rest)
+        X_held = _safe_indexing(X, aside.held)
+        self.calibrated_ = promised(inside.calibrated_, X_held, y[aside.held], promise, aside)
+        self.estimator_ = inside.estimator_
         return self
 
     def predict(self, X: Any) -> FloatArray:
         """Return the mean of the recalibrated distribution of every row, shape (n,)."""
         return self.predict_dist(X).mean()
 
-    def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Return the ends of central intervals that hold the response with probability ``coverage``, each (n,)."""
-        return self.predict_dist(X).interval(coverage)
+    def predict_interval(self, X: Any, coverage: float = 0.95, *, groups: Any = None) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of central intervals that hold the response with probability ``coverage``, each (n,).
+
+        ``groups`` are those that a promise is made to, as in :meth:`nearcal.CalibratedModel.predict`.
+        """
+        return self.predict_dist(X, groups=groups).interval(coverage)
 
     def predict_quantiles(self, X: Any, p: Any) -> FloatArray:
         """Return quantiles: (n,) for one level p, (n, q) for q levels."""
         return self.predict_dist(X).ppf(p)
 
-    def predict_dist(self, X: Any) -> Distribution:
-        """Return the recalibrated predictive distributions."""
+    def predict_dist(self, X: Any, *, groups: Any = None) -> Distribution:
+        """Return the recalibrated predictive distributions; ``groups`` are those that a promise is made to."""
         check_is_fitted(self, "calibrated_")
-        return self.calibrated_.predict(X)
+        return self.calibrated_.predict(X, groups=groups)
 
     def _to_artefact(self) -> Any:
         # what was learnt from the errors of the estimator, which is pickled on its own
@@ -307,7 +350,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
         """Keep what was fitted, and return it as nearcal sees it: the one model, or several together."""
         models = {name: self._adapted(model) for name, model in fitted.items()} if adapted is None else adapted
         if self._is_several():
-            self.estimator_: Any = dict(fitted)
+            self.estimator_ = dict(fitted)
             return adapt(models)
         self.estimator_ = fitted[_ALONE]
         return models[_ALONE]
@@ -364,6 +407,16 @@ def _names(estimators: Any) -> list[Any]:
 
 def _is_given(time: Any) -> bool:
     return time is not None and time is not False
+
+
+def _cut_groups(promise: Any, rows: IntArray, n: int) -> Any:
+    """Return a promise whose labels, where it has such, are those of some rows."""
+    groups = promise.groups
+    if groups is None or callable(groups) or is_names(groups):
+        return promise
+    if isinstance(groups, Mapping):
+        return replace(promise, groups={name: _cut(flags, rows, n) for name, flags in groups.items()})
+    return replace(promise, groups=_cut(groups, rows, n))
 
 
 def _cut(value: Any, rows: IntArray, n: int) -> Any:

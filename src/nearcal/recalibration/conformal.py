@@ -4,11 +4,9 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
-from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal._sample_weights import PointWeights
 from nearcal._saved import instance, number, optional, require, savable
 from nearcal.distributions import Distribution, as_levels, central_levels, check_coverage, require_distribution
@@ -16,46 +14,17 @@ from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.for_all_rows import LEARNT, RecalibratorOfAllRows
+from nearcal.recalibration.order_statistics import Masses, OrderStatistics
 from nearcal.recalibration.result import Recalibrated, Summary
 from nearcal.recalibration.scores_of_rows import OneLaw
 
 
-class Masses:
-    """The probabilities of n sorted scores, and of the new point beside them: weights a_i and b over their sum.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,)
-        Weights a_i in the order of the scores, of mean 1.
-    new_weight : float
-        The weight b of the new point.
-    """
-
-    def __init__(self, weights: FloatArray, new_weight: float) -> None:
-        total = len(weights) + new_weight
-        self.new = new_weight / total
-        #: the probability of the first i scores, and of the last i, i = 0, …, n
-        self.first = np.concatenate([[0.0], np.cumsum(weights)]) / total
-        self.last = np.concatenate([[0.0], np.cumsum(weights[::-1])]) / total
-
-    def middles(self) -> tuple[FloatArray, FloatArray]:
-        """Return the probability below and above each score, of which half of its own and half of the new point's."""
-        low = (self.first[:-1] + self.first[1:] + self.new) / 2
-        high = (self.last[:-1] + self.last[1:] + self.new) / 2
-        return low, high[::-1]
-
-    def ranks(self, p: Any) -> tuple[Any, Any]:
-        """Return the greatest rank with 1 - p at and above it and the least with p at and below it; 0, …, n + 1."""
-        from_above = np.searchsorted(self.last, 1 - p - LEVEL_TOLERANCE)
-        return len(self.last) - from_above, np.searchsorted(self.first, p - LEVEL_TOLERANCE)
-
-
 class ConformalScores(OneLaw):
-    """The law of all rows with the probabilities of its scores; None where all are equal, the new point's as well."""
+    """The law of all rows, with the order statistics that it lies between."""
 
-    def __init__(self, law: Curve, n_cal: int, weights: PointWeights | None, masses: Masses | None) -> None:
+    def __init__(self, law: Curve, n_cal: int, weights: PointWeights | None, bounds: OrderStatistics) -> None:
         super().__init__(law, n_cal, weights)
-        self.masses = masses
+        self.bounds = bounds
 
 
 class ConformalDistribution(Recalibrated):
@@ -113,13 +82,8 @@ class ConformalDistribution(Recalibrated):
         levels = as_levels(p)
         if levels.ndim > 1:
             raise InvalidInputError(f"p must be a scalar or have shape (q,), got {levels.shape}")
-        if self._masses is not None:
-            low, high = self._masses.ranks(levels)
-            return self._order_statistics(low), self._order_statistics(high)
-        size = len(self._knots) + 1
-        lower = self._order_statistics(np.floor(size * (levels + LEVEL_TOLERANCE)))
-        upper = self._order_statistics(np.ceil(size * (levels - LEVEL_TOLERANCE)))
-        return lower, upper
+        lower, upper = self._bounds.quantile_bounds(levels)
+        return self._values(lower), self._values(upper)
 
     def cdf_bounds(self, y: Any) -> tuple[FloatArray, FloatArray]:
         """Return the edges of the conformal distribution function at y; shapes as in ``cdf``.
@@ -127,37 +91,19 @@ class ConformalDistribution(Recalibrated):
         They are #{z_i < z} / (n + 1) and (#{z_i <= z} + 1) / (n + 1), with z the score of y; with weights the
         probability of scores below z, and of those at or below z and of the new point.
         """
-        scores, masses = self._knots, self._masses
-
-        def edge(side: Any, more: int) -> Any:
-            def evaluate(y: FloatArray) -> FloatArray:
-                count = np.searchsorted(scores, self.base._unbounded_z(y), side=side)
-                if masses is None:
-                    return (count + more) / (len(scores) + 1)
-                return np.minimum(masses.first[count] + more * masses.new, 1.0)
-
-            return evaluate
-
-        return self._evaluate(edge("left", 0), y, "y"), self._evaluate(edge("right", 1), y, "y")
+        edges = [lambda y, side=side: self._bounds.cdf_bounds(self.base._unbounded_z(y))[side] for side in (0, 1)]
+        return self._evaluate(edges[0], y, "y"), self._evaluate(edges[1], y, "y")
 
     @property
-    def _masses(self) -> Masses | None:
+    def _bounds(self) -> OrderStatistics:
         assert isinstance(self.scores, ConformalScores)
-        return self.scores.masses
+        return self.scores.bounds
 
-    @property
-    def _knots(self) -> FloatArray:
-        """The sorted calibration scores."""
-        assert isinstance(self.scores, OneLaw)
-        assert isinstance(self.scores.law, Curve)
-        return self.scores.law.line.values[0]
-
-    def _order_statistics(self, ranks: Any) -> FloatArray:
-        scores = np.concatenate([[-np.inf], self._knots, [np.inf]])
-        index = np.clip(ranks, 0, len(scores) - 1).astype(np.intp)
+    def _values(self, scores: FloatArray) -> FloatArray:
+        """Return the responses at some scores, the same in every row."""
         with overflow_is_infinite():
-            values = self.base._from_z(np.broadcast_to(scores[index], (len(self), index.size)))
-        return values[:, 0] if index.ndim == 0 else values
+            values = self.base._from_z(np.broadcast_to(scores, (len(self), scores.size)))
+        return values[:, 0] if scores.ndim == 0 else values
 
 
 @savable(**LEARNT, law_=instance(Curve), new_weight_=optional(number(1.0)))
@@ -229,7 +175,8 @@ class ConformalRecalibrator(RecalibratorOfAllRows):
         self._require_fitted()
         assert isinstance(self.law_, Curve)
         masses = _masses(self.n_cal_, self.weights_, self.new_weight_)
-        scores = ConformalScores(self.law_, self.n_cal_, self.weights_, masses)
+        bounds = OrderStatistics(self.law_.line.values[0], masses)
+        scores = ConformalScores(self.law_, self.n_cal_, self.weights_, bounds)
         return ConformalDistribution(require_distribution(dist_new, "dist_new"), scores)
 
     def _learn(self, calibration: CalibrationScores) -> Curve:
@@ -240,14 +187,7 @@ class ConformalRecalibrator(RecalibratorOfAllRows):
                 f"{before[0]!r}; use more calibration points"
             )
         weights = None if calibration.weights is None else calibration.weights.take(calibration.order)
-        masses = _masses(n, weights, self._weight_of_new(weights))
-        if masses is None:
-            rank = np.arange(1, n + 1)
-            low, high = rank / (n + 1), rank[::-1] / (n + 1)
-        else:
-            low, high = masses.middles()
-        # ranks are inverted from their nearer end, so that the map is symmetric
-        return Curve.shared(np.where(low < high, ndtri(low), -ndtri(high)), before)
+        return OrderStatistics(before, _masses(n, weights, self._weight_of_new(weights))).law
 
     def _weight_of_new(self, weights: PointWeights | None) -> float | None:
         """Return the weight of a new point in units of an average one; None if it is no other than all."""

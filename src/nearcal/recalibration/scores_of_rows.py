@@ -141,7 +141,7 @@ class OneLaw(ScoresOfRows):
         if table:  # the rule of a curve is costly: not for a question that makes no table
             knots = self.law.size if isinstance(self.law, EqualSteps) else self.law.rule[0].shape[1]
         width = max(columns, base._values_per_row, knots)
-        return _in_chunks(base, max(_CHUNK // width, 1), lambda part, rows: statistic(self.law, part, rows))
+        return in_chunks(base, max(_CHUNK // width, 1), lambda part, rows: statistic(self.law, part, rows))
 
     def effective_size(self, rows: int) -> FloatArray:
         """Return the number of calibration points, or their effective size where they have weights."""
@@ -181,10 +181,11 @@ class CurveOfEachRow(ScoresOfRows):
         def ask(part: Distribution, rows: slice) -> Answers:
             return statistic(self.curve.take(np.arange(rows.start, rows.stop)), part, rows)
 
-        return _in_chunks(base, max(_CHUNK // width, 1), ask)
+        return in_chunks(base, max(_CHUNK // width, 1), ask)
 
 
-def _in_chunks(base: Distribution, size: int, ask: Callable[[Distribution, slice], Answers]) -> Answers:
+def in_chunks(base: Distribution, size: int, ask: Callable[[Distribution, slice], Answers]) -> Answers:
+    """Ask a question of so many rows at a time, and join the answers."""
     n = len(base)
     if n <= size:
         return ask(base, slice(0, n))

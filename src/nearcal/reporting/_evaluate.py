@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nearcal._arrays import FloatArray, IntArray, as_generator, as_response, check_choice, check_count
+from nearcal._arrays import FloatArray, IntArray, as_generator, as_response, as_space, check_choice, check_count
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table, align, format_number, format_with_error
 from nearcal.diagnostics import pit
+from nearcal.diagnostics.conditional import risk_of_rows, rows_in_worst_slab
 from nearcal.diagnostics.dependence import effective_share
 from nearcal.diagnostics.pit_values import PCE_LEVELS
 from nearcal.diagnostics.regions import Regions, as_regions
@@ -31,10 +33,13 @@ Metric = Literal[
     "worst_region_coverage",
     "regional_coverage_error",
     "faded",
+    "worst_slab_coverage",
+    "excess_risk",
 ]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 _REGIONAL = ("worst_region_coverage", "regional_coverage_error")
 _REGIONS = 10  # where nobody says how many, of as many rows
+_CONDITIONAL = ("worst_slab_coverage", "excess_risk")  # which take a search, and so must be named
 _CHUNK = 2**14  # rows that get their bootstrap weights together
 
 
@@ -93,7 +98,11 @@ def evaluate(
         As in :func:`nearcal.diagnostics.local_calibration`; a number needs ``space``. Without it 10, or as many as
         there are rows.
     metrics : sequence of str, optional
-        Which metrics; None takes all.
+        Which metrics; None takes all but two that take a search, which must be named and need a ``space`` of numbers:
+        "worst_slab_coverage", the coverage of the slab that covers least, a tenth of the rows or more, on rows that it
+        was not searched in; and "excess_risk", what a classifier gains by telling where intervals miss, in the L1
+        loss: by how much local coverage is off nominal on average, from below (see
+        :func:`nearcal.diagnostics.excess_risk`).
     groups : array_like of shape (n,), optional
         The group of each row, such as a person or a place: rows of one group may depend on each other, and standard
         errors and the p-value allow for it.
@@ -148,12 +157,13 @@ def evaluate(
     places = as_regions(regions, space, n, generator) if has_regions else None
     fades = any(isinstance(dist, Recalibrated) and dist.expected_faded is not None for dist in named.values())
     chosen = _choose(metrics, has_regions=has_regions, fades=fades)
+    points = as_space(space, "space", n) if set(chosen) & set(_CONDITIONAL) else None
     units = as_units(groups, time, n)
     seed = int(generator.integers(2**63))
     results = []
     for dist in named.values():
         samples = check_count(bootstrap, "bootstrap", 2)
-        results.append(_Judged(dist, response, coverage, places, chosen, samples, seed, units))
+        results.append(_Judged(dist, response, coverage, places, chosen, samples, seed, units, points))
     return _tabulate(list(named), chosen, results)
 
 
@@ -177,11 +187,11 @@ def as_named(dists: Any) -> dict[str, Distribution]:
 
 def _choose(metrics: Sequence[Metric] | None, *, has_regions: bool, fades: bool) -> list[Metric]:
     if metrics is None:
-        unknown = (() if has_regions else _REGIONAL) + (() if fades else ("faded",))
+        unknown = (*_CONDITIONAL, *(() if has_regions else _REGIONAL), *(() if fades else ("faded",)))
         return [metric for metric in METRICS if metric not in unknown]
     for metric in metrics:
         check_choice(metric, METRICS, "metrics")
-        if metric in _REGIONAL and not has_regions:
+        if metric in (*_REGIONAL, *_CONDITIONAL) and not has_regions:
             raise InvalidInputError(f"space must be given for the metric {metric!r}, or regions as labels")
     return list(metrics)
 
@@ -199,9 +209,10 @@ class _Judged:
         bootstrap: int,
         seed: int,
         units: IntArray | None,
+        points: FloatArray | None,
     ) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # what is beyond the largest number is infinite
-            self._judge(dist, y, coverage, regions, metrics, bootstrap, seed, units)
+            self._judge(dist, y, coverage, regions, metrics, bootstrap, seed, units, points)
 
     def _judge(
         self,
@@ -213,6 +224,7 @@ class _Judged:
         bootstrap: int,
         seed: int,
         units: IntArray | None,
+        points: FloatArray | None,
     ) -> None:
         lower, upper = dist.interval(check_coverage(coverage))
         values = pit(dist, y, seed)
@@ -228,6 +240,8 @@ class _Judged:
             columns["faded"] = np.full(len(y), np.nan)
             if isinstance(dist, Recalibrated) and dist.expected_faded is not None:
                 columns["faded"] = (dist.trust < 1).astype(np.float64)
+        if points is not None:
+            columns |= _conditional_columns(covered > 0, points, coverage, metrics, seed)
         error = dist.mean() - y
         self.largest_error = float(np.abs(error).max()) or 1.0  # whose square may be beyond the largest number
         columns["rmse"] = (error / self.largest_error) ** 2 if np.isfinite(self.largest_error) else np.abs(error)
@@ -247,6 +261,9 @@ class _Judged:
         """Return the metrics of means whose last axis runs over the columns."""
         count, levels = len(self.names), len(PCE_LEVELS)
         values = {name: means[..., j] for j, name in enumerate(self.names)}
+        if "worst_slab_coverage" in values:
+            size = values["in_slab"]
+            values["worst_slab_coverage"] = values["worst_slab_coverage"] / np.where(size > 0, size, np.nan)
         values["rmse"] = np.sqrt(values["rmse"]) * self.largest_error
         values["pce"] = np.abs(means[..., count : count + levels] - PCE_LEVELS).mean(axis=-1)
         if self.region_count:
@@ -258,6 +275,19 @@ class _Judged:
             errors = np.nansum(np.abs(local - self.nominal), axis=-1) / present
             values["regional_coverage_error"] = np.where(np.isnan(local).all(axis=-1), np.nan, errors)
         return {name: value for name, value in values.items() if name in metrics}
+
+
+def _conditional_columns(
+    covered: NDArray[np.bool_], points: FloatArray, coverage: float, metrics: list[Metric], seed: int
+) -> dict[str, FloatArray]:
+    """Return what rows add to the excess risk, and who is in the worst slab, and covered there."""
+    columns: dict[str, FloatArray] = {}
+    if "worst_slab_coverage" in metrics:
+        inside = rows_in_worst_slab(covered, points, seed)
+        columns |= {"in_slab": inside.astype(np.float64), "worst_slab_coverage": (inside & covered).astype(np.float64)}
+    if "excess_risk" in metrics:
+        columns["excess_risk"] = risk_of_rows(covered, points, coverage, seed)
+    return columns
 
 
 def _memberships(regions: Regions | None, covered: FloatArray) -> list[FloatArray]:

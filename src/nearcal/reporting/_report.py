@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from nearcal.reporting._evaluate import Evaluation, Metric, as_named, evaluate
 from nearcal.reporting._explorer import can_be_drawn, choose_k, explorer_data
 from nearcal.reporting._judgement import Observed, Places, all_rows, describe_places, judge
 from nearcal.reporting._page import Markup, as_text, build_page, shorten_all, shorten_features
+from nearcal.reporting._promise import conditional_answer, promise_answer
 from nearcal.reporting._verdict import Change, Method, Verdict, decide
 from nearcal.space import as_units
 from nearcal.tuning import Combination, Tuning
@@ -29,6 +31,7 @@ from nearcal.tuning import Combination, Tuning
 _METRICS: tuple[Metric, ...] = ("crps", "rmse", "interval_score", "coverage", "width")
 _REGIONAL: tuple[Metric, ...] = ("worst_region_coverage", "regional_coverage_error")
 _LONGEST_TITLE = 200
+_ENOUGH = 200  # rows, to look for places where intervals miss that nobody has named
 
 
 @dataclass(frozen=True)
@@ -197,8 +200,10 @@ def report(
         Method(name, one, judge(one, all_rows(n))[0], judge(one, places.regions) if places else ())
         for name, one in zip(shown, observed, strict=True)
     ]
-    evaluation = _evaluate(named, observations, coverage, places, rng, units)
+    evaluation = _evaluate(named, observations, coverage, places, rng, units, positions)
     verdict = decide(methods, _score_change(evaluation))
+    more = [conditional_answer(evaluation), promise_answer(list(named.values())[-1])]
+    verdict = replace(verdict, answers=[*verdict.answers, *(answer for answer in more if answer is not None)])
     rows = _sample(n, check_count(points, "points"), np.random.default_rng(seeds[2]))
     data = None
     if positions is not None and can_be_drawn(observations, columns):
@@ -281,12 +286,17 @@ def _evaluate(
     places: Places | None,
     rng: int,
     units: IntArray | None,
+    positions: FloatArray | None,
 ) -> Evaluation:
     """Return the table; its regions are those that the page judges, for no two figures of the page to differ."""
-    if places is None or places.regions.names.tolist() == [EVERYWHERE]:
-        return evaluate(dists, y, None, coverage, metrics=_METRICS, groups=units, rng=rng)
-    metrics = (*_METRICS, *_REGIONAL)
-    return evaluate(dists, y, None, coverage, regions=places.regions, metrics=metrics, groups=units, rng=rng)
+    metrics = _METRICS
+    regions = None if places is None or places.regions.names.tolist() == [EVERYWHERE] else places.regions
+    if regions is not None:
+        metrics = (*metrics, *_REGIONAL)
+    if positions is not None and len(y) >= _ENOUGH:
+        metrics = (*metrics, "worst_slab_coverage", *(("excess_risk",) if find_spec("sklearn") else ()))
+    given = all_rows(len(y)) if regions is None else regions
+    return evaluate(dists, y, positions, coverage, regions=given, metrics=metrics, groups=units, rng=rng)
 
 
 def _score_change(evaluation: Evaluation) -> Change | None:

@@ -21,8 +21,10 @@ _METRICS = {
     "width": ("Mean width of the intervals", "narrow, at equal coverage"),
     "worst_region_coverage": ("Least coverage of a region", "near {level}"),
     "regional_coverage_error": ("Mean error of coverage over regions", "lower is better"),
+    "worst_slab_coverage": ("Coverage of the worst slab of the space", "near {level}"),
+    "excess_risk": ("Error of coverage that a classifier finds", "near or below 0"),
 }
-_SHARES = ("coverage", "worst_region_coverage", "regional_coverage_error")
+_SHARES = ("coverage", "worst_region_coverage", "regional_coverage_error", "worst_slab_coverage", "excess_risk")
 _GRADES = {Grade.FINE: "no evidence", Grade.SLIGHT: "slightly off", Grade.CLEAR: "clearly off"}
 _BINS = 20
 _LONGEST_CHOICE = 200

@@ -4,7 +4,7 @@ from nearcal.space.calibration_space import MOST_AXES, CalibrationSpace, Speaker
 from nearcal.space.folds import Folds, as_folds, in_order, share_of
 from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
 from nearcal.space.ranges import Ranges, falling, upper_limit
-from nearcal.space.row_relations import as_units, kept_relations
+from nearcal.space.row_relations import as_groups, as_units, kept_relations
 from nearcal.space.scaling import SCALINGS, Scaling, ScalingName, SpaceMap, is_constant, principal_axes
 from nearcal.space.search import (
     METRICS,
@@ -44,6 +44,7 @@ __all__ = [
     "SpeakersIndex",
     "View",
     "as_folds",
+    "as_groups",
     "as_units",
     "build_index",
     "check_points",

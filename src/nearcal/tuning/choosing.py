@@ -24,6 +24,7 @@ from nearcal.recalibration import (
     QuantileRule,
     Smoothing,
     Workers,
+    as_promise,
     calibration_scores,
 )
 from nearcal.recalibration.base import weighted_rows
@@ -36,6 +37,7 @@ from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain
 from nearcal.tuning.evidence import Tuning, explain, tabulate
 from nearcal.tuning.finals import can_play, decide, play
+from nearcal.tuning.promising import promise_choice
 from nearcal.tuning.racing import EFFORT_NAMES, EFFORTS, Clock, EffortName
 from nearcal.tuning.row_order import folds_of, ks_p_value, order_of
 from nearcal.tuning.scoring import Places, Scorer
@@ -153,6 +155,7 @@ def tune(
     time: Any = None,
     gap: Any = None,
     sample_weight: Any = None,
+    guarantee: Any = None,
     effort: EffortName = "default",
     seconds: float | None = None,
     workers: Workers | None = None,
@@ -223,6 +226,10 @@ def tune(
     sample_weight : array_like of shape (n,), optional
         How much each point counts, by age, importance or covariate shift, as in :meth:`LocalRecalibrator.fit`: as a
         neighbour, and in the mean of all scores. ``k`` is then a weight, in units of the average point.
+    guarantee : "marginal", "pac", "cross", Marginal, PAC or Cross, optional
+        A promise of coverage in finite samples: rows are set aside before anything is learnt or chosen, or everything
+        is chosen once a fold, and the ``recalibrator`` is a :class:`GuaranteedRecalibrator` or a
+        :class:`CrossRecalibrator`. Groups that the promise is made to are labels or flags of the rows here.
     effort : {"default", "quick", "thorough"}
         How soon candidates that do badly leave, how many rows decide, and in how many spaces corrections are tried: see
         below. "quick" is for a first look, "thorough" scores every candidate on every row.
@@ -298,6 +305,9 @@ def tune(
     >>> new.std().round(1)
     array([0.2, 6.3])
     """
+    if guarantee is not None:
+        options = {name: value for name, value in locals().items() if name != "guarantee"}
+        return promise_choice(tune, as_promise(guarantee), **options)
     n = len(require_distribution(dist_cal, "dist_cal"))
     dist, y_cal, _, weights, kept = weighted_rows(dist_cal, y_cal, None, sample_weight)
     z = calibration_scores(dist, y_cal)

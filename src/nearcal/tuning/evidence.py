@@ -8,7 +8,14 @@ import numpy as np
 
 from nearcal._saved import having, instance, optional, savable, text
 from nearcal._table import Table, format_number
-from nearcal.recalibration import Fade, GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
+from nearcal.recalibration import (
+    CrossRecalibrator,
+    Fade,
+    GlobalRecalibrator,
+    GuaranteedRecalibrator,
+    IdentityRecalibrator,
+    LocalRecalibrator,
+)
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import Comparison
 
@@ -58,7 +65,8 @@ class Tuning:
     reason : str
         Why, in a sentence.
     recalibrator : LocalRecalibrator, GlobalRecalibrator or IdentityRecalibrator
-        The recalibrator of the choice, fitted; its ``recalibrate`` takes positions in the space ``chosen.space``.
+        The recalibrator of the choice, fitted; its ``recalibrate`` takes positions in the space ``chosen.space``,
+        of several spaces joined by " + " side by side. With a ``guarantee`` it is one that has it.
     fade : Fade or None
         How rows unlike the calibration set were asked to fade.
     """
@@ -66,7 +74,9 @@ class Tuning:
     table: Table
     chosen: Candidate
     reason: str
-    recalibrator: IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator
+    recalibrator: (
+        IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator | GuaranteedRecalibrator | CrossRecalibrator
+    )
     fade: Fade | None = None
 
     @property
