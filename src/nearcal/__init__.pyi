@@ -17,6 +17,8 @@ from nearcal._errors import ThinNeighborhoodError as ThinNeighborhoodError
 from nearcal._errors import TiesWarning as TiesWarning
 from nearcal._table import Table as Table
 from nearcal._version import __version__ as __version__
+from nearcal.distributed import dask as dask
+from nearcal.distributed import spark as spark
 from nearcal.distributions import Distribution as Distribution
 from nearcal.distributions import Gamma as Gamma
 from nearcal.distributions import Laplace as Laplace

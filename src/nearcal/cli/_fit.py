@@ -11,8 +11,9 @@ from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
 from nearcal.cli._relations import Groups, InOrder, Relations, Time
-from nearcal.cli._rows import Columns, read_all
+from nearcal.cli._rows import read_all
 from nearcal.cli._tables import FORMATS, open_table
+from nearcal.distributed.batches import Columns
 from nearcal.recalibration import LEAST_NEIGHBORS, SMOOTHINGS
 from nearcal.space import SCALINGS
 from nearcal.tuning.racing import EFFORT_NAMES

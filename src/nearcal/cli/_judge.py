@@ -10,10 +10,11 @@ import typer
 import nearcal as nc
 from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, ModelFile, SkipMissing, check_share, require_place, tell
-from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
+from nearcal.cli._model import load_model, match_columns, must_be_positive
 from nearcal.cli._relations import Groups, Relations, Time
 from nearcal.cli._rows import read_all
-from nearcal.cli._tables import is_numeric, open_table
+from nearcal.cli._tables import open_table
+from nearcal.distributed.batches import is_numeric, judged_columns
 from nearcal.distributions import Distribution
 from nearcal.tuning import Combination, Tuning
 
@@ -141,11 +142,9 @@ def judge(
     if y is None:
         raise Mistake(f"{model} does not say which column holds the responses", "name it by --y")
     file.require([y], asked_by="should hold the responses")
-    # a model that recalibrates all rows alike still names a space, in which regions can be told apart
-    spaces = parts_of_space(calibrated, columns) or columns.layers()[:1]
-    needed = columns.columns(*spaces)
+    own = judged_columns(calibrated)
+    needed = tuple(dict.fromkeys([*columns.columns(), *own]))
     file.require(needed, asked_by=f"{model} takes")
-    own = tuple(dict.fromkeys(name for space in spaces for name in columns.spaces[space]))
     shown = match_columns(file, features, "--features") if features else own
     numeric = [name for name in shown if is_numeric(file.schema.field(name).type)]
     related = Relations.of(file, groups, time)

@@ -3,26 +3,23 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import numpy as np
-import pyarrow as pa
 import typer
 
 from nearcal._errors import NearcalError, OutOfDistributionWarning
 from nearcal.cli._console import Mistake, ModelFile, check_share, progress_bar, remark, require_place, tell
-from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
-from nearcal.cli._rows import Findings, Rows, iterate
+from nearcal.cli._model import load_model, match_columns, must_be_positive
+from nearcal.cli._rows import Findings, iterate
 from nearcal.cli._tables import TableFile, are_whole_numbers, check_format, open_table, writing
-from nearcal.distributions import interval_levels
+from nearcal.distributed.batches import Rows, needed_columns, predict_rows
+from nearcal.distributed.wanted import Wanted, find_same_name
 from nearcal.models import CalibratedModel
-from nearcal.recalibration import LocalRecalibrator, Recalibrated, Workers, warn_of_faded
+from nearcal.recalibration import LocalRecalibrator, Workers, warn_of_faded
 
-_JUDGED = ("effective_size", "radius", "p_value", "out_of_distribution")
 EXAMPLES = r"""
 nearcal predict model.nearcal new.parquet -o out.parquet
 nearcal predict model.nearcal new.csv -o out.csv --keep id \
@@ -78,9 +75,9 @@ def predict(
     coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]
     calibrated, columns = load_model(model)
     is_told = (reliability or calibrated.fade is not None) if trust is None else trust
-    wanted = Wanted(mean, std, coverages, levels, is_told, false_alarm if reliability else None)
+    wanted = Wanted(mean, std, tuple(coverages), tuple(levels), is_told, false_alarm if reliability else None)
     file = open_table(new)
-    needed = columns.columns(*parts_of_space(calibrated, columns))
+    needed = needed_columns(calibrated)
     file.require(needed, asked_by=f"{model} takes")
     kept = match_columns(file, keep or [], "--keep")
     _check_clashes(kept, wanted)
@@ -90,7 +87,10 @@ def predict(
         with progress_bar("predicting", findings.rows) as report, _told_at_the_end():
             for rows in iterate(file, needed, kept):
                 _follow(calibrated, rows, report)
-                batch, faded_here = _predict_rows(calibrated, rows, wanted, file.path)
+                try:
+                    batch, faded_here = predict_rows(calibrated, rows, wanted)
+                except NearcalError as error:
+                    raise Mistake(f"rows {rows.start + 1} to {rows.stop} of {file.path}: {error}") from error
                 write(batch)
                 faded += faded_here
                 report(rows.stop, None)
@@ -127,12 +127,11 @@ def _as_levels(text: str) -> list[float]:
     return [check_share(level, "--quantiles") for level in levels]
 
 
-def _check_clashes(kept: Sequence[str], wanted: "Wanted") -> None:
+def _check_clashes(kept: Sequence[str], wanted: Wanted) -> None:
     names = wanted.names()
     for values in (wanted.coverages, wanted.levels):
-        for one, other in combinations(values, 2):
-            if _percent(one) == _percent(other):
-                raise Mistake(f"columns of {one!r} and {other!r} would have the same name", "leave one out")
+        if same := find_same_name(values):
+            raise Mistake(f"columns of {same[0]!r} and {same[1]!r} would have the same name", "leave one out")
     if not names:
         raise Mistake("nothing to predict: --no-mean and --no-std, no --coverage and no --quantiles", "ask for one")
     for name in kept:
@@ -159,77 +158,3 @@ def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int 
     if isinstance(recalibrator, LocalRecalibrator):
         workers = Workers.of(recalibrator.workers)
         recalibrator.workers = replace(workers, progress=lambda done, total: report(rows.start + done, None))
-
-
-def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: "Wanted", path: Path) -> tuple[Any, int]:
-    """Return kept columns and predictions as a record batch, those of incomplete rows null, and how many have faded."""
-    columns: dict[str, Any] = dict(rows.texts)
-    predicted: dict[str, Any] = {}
-    if rows.whole.any():
-        try:
-            predicted = wanted.of(calibrated.predict(rows.complete()))
-        except NearcalError as error:
-            raise Mistake(f"rows {rows.start + 1} to {rows.stop} of {path}: {error}") from error
-    for name in wanted.names():
-        columns[name] = _with_gaps(predicted.get(name, np.empty(0, dtype=_dtype(name))), rows.whole)
-    return pa.RecordBatch.from_pydict(columns), int((predicted.get("trust", np.ones(0)) < 1).sum())
-
-
-def _dtype(name: str) -> type:
-    return np.bool_ if name == "out_of_distribution" else np.float64
-
-
-def _with_gaps(values: Any, whole: Any) -> Any:
-    if whole.all():
-        return pa.array(values)
-    spread = np.zeros(len(whole), dtype=values.dtype)
-    spread[whole] = values
-    return pa.array(spread, mask=~whole)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to write of every row; ``false_alarm`` is None where reliability was not asked for."""
-
-    mean: bool
-    std: bool
-    coverages: list[float]
-    levels: list[float]
-    trust: bool
-    false_alarm: float | None
-
-    def names(self) -> list[str]:
-        """Return the names of the columns."""
-        moments = [name for name, is_wanted in (("mean", self.mean), ("std", self.std)) if is_wanted]
-        ends = [f"{end}_{_percent(value)}" for value in self.coverages for end in ("lower", "upper")]
-        judged = () if self.false_alarm is None else _JUDGED
-        last = ("trust",) * self.trust
-        return [*moments, *ends, *(f"q{_percent(level)}" for level in self.levels), *judged, *last]
-
-    def of(self, dist: Recalibrated) -> dict[str, Any]:
-        """Compute the columns of some rows, and in any case their trust."""
-        # a conformal interval is not two quantiles
-        values: list[Any] = self._summary(dist) if type(dist) is Recalibrated else self._one_by_one(dist)
-        trust = values.pop()
-        if self.false_alarm is not None:
-            table = dist.reliability(self.false_alarm)
-            values += [table[name] for name in _JUDGED]
-        values += [trust] * self.trust
-        return {**dict(zip(self.names(), values, strict=True)), "trust": trust}
-
-    def _summary(self, dist: Recalibrated) -> list[Any]:
-        """Compute all statistics in one pass over the neighbourhoods, trust the last."""
-        ends = [level for value in self.coverages for level in interval_levels(value)]
-        summary = dist.summary(p=[*ends, *self.levels])
-        moments = [column for column, is_wanted in ((summary.mean, self.mean), (summary.std, self.std)) if is_wanted]
-        return [*moments, *summary.quantiles.T, summary.trust]
-
-    def _one_by_one(self, dist: Recalibrated) -> list[Any]:
-        """Ask for every statistic, trust the last."""
-        moments = [get() for get, is_wanted in ((dist.mean, self.mean), (dist.std, self.std)) if is_wanted]
-        ends = [end for value in self.coverages for end in dist.interval(value)]
-        return [*moments, *ends, *(dist.ppf(level) for level in self.levels), dist.trust]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.10g}"

@@ -12,6 +12,7 @@ from pyarrow import compute, csv, ipc, parquet
 
 from nearcal._atomic import replacing
 from nearcal.cli._console import Mistake, did_you_mean, require_file
+from nearcal.distributed.batches import is_numeric, slices
 
 FORMATS = {
     ".parquet": "parquet",
@@ -124,15 +125,6 @@ def check_format(path: Path) -> str:
     return kind
 
 
-def is_numeric(kind: Any) -> bool:
-    """Tell whether a type of Arrow is one of numbers; a column without any value may be one."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return is_numeric(kind.value_type)
-    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-    return any(test(kind) for test in tests)
-
-
 def are_whole_numbers(texts: Any) -> bool:
     """Tell whether texts are whole numbers, and nothing is lost if they are read as such."""
     return compute.all(compute.match_substring_regex(texts, _WHOLE_NUMBER), min_count=0).as_py()
@@ -176,7 +168,7 @@ class _Arrow(TableFile):
         fields = [self.schema.get_field_index(name) for name in (*columns, *texts)]
         reader = ipc.open_file(self._source, options=ipc.IpcReadOptions(included_fields=fields))
         for i in range(reader.num_record_batches):
-            yield from _slices(reader.get_batch(i).select([*columns, *texts]), rows)
+            yield from slices(reader.get_batch(i).select([*columns, *texts]), rows)
 
 
 class _Csv(TableFile):
@@ -203,7 +195,7 @@ class _Csv(TableFile):
         types = {name: pa.int64() if name in self.whole_numbers else pa.string() for name in texts}
         with self._open({**types, **dict.fromkeys(columns, pa.float64())}) as reader:
             for batch in reader:
-                yield from _slices(batch, rows)
+                yield from slices(batch, rows)
 
     def _open(self, types: dict[str, Any]) -> Any:
         converting = csv.ConvertOptions(
@@ -232,11 +224,6 @@ class _Csv(TableFile):
             except pa.ArrowInvalid:  # lines of unequal length and the like: there are no columns to look at
                 return None
         return None
-
-
-def _slices(batch: Any, rows: int) -> Iterator[Any]:
-    for start in range(0, len(batch), rows):
-        yield batch.slice(start, rows)
 
 
 def _is_number(text: str) -> bool:
