@@ -6,16 +6,27 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
 from nearcal._errors import NearcalError, OutOfDistributionWarning
 from nearcal.cli._console import Mistake, ModelFile, check_share, progress_bar, remark, require_place, tell
+from nearcal.cli._folders import (
+    Engine,
+    EngineName,
+    Scheduler,
+    WorkersOption,
+    go_through,
+    parts_of,
+    raise_failures,
+    require_other_folder,
+)
 from nearcal.cli._model import load_model, match_columns, must_be_positive
 from nearcal.cli._rows import Findings, iterate
 from nearcal.cli._tables import TableFile, are_whole_numbers, check_format, open_table, writing
-from nearcal.distributed.batches import Rows, needed_columns, predict_rows
+from nearcal.distributed.batches import BatchPredictor, Rows, needed_columns, predict_rows
+from nearcal.distributed.parts import PartPredictor
 from nearcal.distributed.wanted import Wanted, find_same_name
 from nearcal.models import CalibratedModel
 from nearcal.recalibration import LocalRecalibrator, Workers, warn_of_faded
@@ -27,12 +38,13 @@ nearcal predict model.nearcal new.csv -o out.csv --keep id \
 nearcal predict model.nearcal new.parquet -o out.arrow \
     --quantiles 0.1,0.5,0.9 --no-mean --no-std
 nearcal predict model.nearcal new.parquet -o out.parquet --reliability
+nearcal predict model.nearcal new/ -o predictions/ --engine dask --workers 8
 """
 
 
 def predict(
     model: ModelFile,
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Table of new rows: .parquet, .csv, .arrow …")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Table of new rows: .parquet, .csv, .arrow … or a folder.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format.")],
     coverage: Annotated[
         list[float] | None, typer.Option(metavar="SHARE", help="Coverage of an interval; may be repeated.")
@@ -59,6 +71,12 @@ def predict(
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave predictions of rows with missing values empty.")
     ] = False,
+    engine: EngineName = "local",
+    workers: WorkersOption = None,
+    scheduler: Scheduler = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Of a folder, go on past parts that cannot be predicted.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Write the recalibrated predictions of new rows.
@@ -66,16 +84,30 @@ def predict(
     The table is read and written in batches: memory does not grow with its rows. The output appears under its name
     when it is complete. Columns are mean, std, lower_90 and upper_90 for a coverage of 0.9, q5 for the quantile of
     level 0.05, and trust.
+
+    Of a folder of Parquet files, with folders such as year=2024 in it, every part is predicted into a part of the same
+    name under the folder --output. A part is complete or absent; parts that are there already, made by this model from
+    these files, are not computed again.
     """
     begin = perf_counter()
-    require_place(output, model=model, table=new)
-    check_format(output)
+    runner = Engine.of(engine, workers, scheduler, new)
+    if new.is_dir():
+        require_other_folder(output, new)
+    else:
+        if keep_going:
+            raise Mistake("--keep-going is about the parts of a folder, and NEW is one file", "leave it out")
+        require_place(output, model=model, table=new)
+        check_format(output)
     check_share(false_alarm, "--false-alarm")
     levels = list(dict.fromkeys(level for text in quantiles or [] for level in _as_levels(text)))
     coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]
     calibrated, columns = load_model(model)
     is_told = (reliability or calibrated.fade is not None) if trust is None else trust
     wanted = Wanted(mean, std, tuple(coverages), tuple(levels), is_told, false_alarm if reliability else None)
+    if new.is_dir():
+        task = PartTask(model, new, output, wanted, keep or [], skip_missing)
+        _predict_folder(task, calibrated, runner, keep_going, as_json, begin)
+        return
     file = open_table(new)
     needed = needed_columns(calibrated)
     file.require(needed, asked_by=f"{model} takes")
@@ -109,6 +141,63 @@ def predict(
     }
     unlike = "" if calibrated.fade is None else f"; {faded} are unlike the calibration set"
     tell(as_json, facts, f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s{unlike}")
+
+
+class PartTask(NamedTuple):
+    """What is asked of a folder."""
+
+    model: Path
+    new: Path
+    output: Path
+    wanted: Wanted
+    keep: Sequence[str]
+    skip_missing: bool
+
+    def over(
+        self, names: Sequence[str], calibrated: CalibratedModel, engine: Engine, keep_going: bool
+    ) -> PartPredictor:
+        """Return the work on every part, for what the first of them has; or the first that will do."""
+        try:
+            first = open_table(self.new / names[0])
+            first.require(needed_columns(calibrated), asked_by=f"{self.model} takes")
+        except Mistake:
+            if keep_going and len(names) > 1:
+                return self.over(names[1:], calibrated, engine, keep_going)
+            raise
+        kept = match_columns(first, self.keep, "--keep")
+        _check_clashes(kept, self.wanted)
+        task = BatchPredictor(self.wanted, kept, self.skip_missing)
+        schema = task.schema(first.schema, calibrated)
+        places = (str(path.resolve()) for path in (self.model, self.new, self.output))
+        return PartPredictor(*places, task, schema, 1 if engine.name == "dask" else None)
+
+
+def _predict_folder(
+    task: PartTask, calibrated: CalibratedModel, engine: Engine, keep_going: bool, as_json: bool, begin: float
+) -> None:
+    names = parts_of(task.new)
+    work = task.over(names, calibrated, engine, keep_going)
+    with _told_at_the_end():
+        totals = go_through(work, names, engine, keep_going)
+    raise_failures(totals, keep_going)
+    seconds = perf_counter() - begin
+    if totals.incomplete and not as_json:
+        remark(f"left {totals.incomplete} rows with missing values empty")
+    if calibrated.fade is not None:
+        warn_of_faded(totals.faded, totals.rows - totals.incomplete, calibrated.fade.expected)
+    facts = {
+        "output": str(task.output),
+        "parts": totals.parts,
+        "parts_done_before": totals.done_before,
+        "rows": totals.rows,
+        "rows_left_empty": totals.incomplete,
+        "rows_faded": totals.faded,
+        "columns": work.schema.names,
+        "seconds": round(seconds, 3),
+    }
+    before = f"; {totals.done_before} parts were there before" if totals.done_before else ""
+    text = f"Wrote {totals.rows} rows in {totals.parts} parts to {task.output} in {seconds:.1f} s{before}"
+    tell(as_json, facts, text)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pyarrow import compute, csv, ipc, parquet
 from nearcal._atomic import replacing
 from nearcal.cli._console import Mistake, did_you_mean, require_file
 from nearcal.distributed.batches import is_numeric, slices
+from nearcal.distributed.parts import list_parts
 
 FORMATS = {
     ".parquet": "parquet",
@@ -100,7 +101,9 @@ class TableFile(ABC):
 
 
 def open_table(path: Path) -> TableFile:
-    """Open a file of any known format."""
+    """Open a file of any known format, or a folder of Parquet files."""
+    if path.is_dir() and (names := list_parts(path)):
+        return Folder(path, names)
     require_file(path, "check the path")
     kind = check_format(path)
     if not path.stat().st_size:
@@ -115,6 +118,21 @@ def open_table(path: Path) -> TableFile:
         remedy = "write it in UTF-8 (iconv -f latin1 -t utf-8 converts from Latin-1)"
         raise Mistake(f"the names of the columns of {path} are not in UTF-8", remedy) from error
     return file
+
+
+class Folder(TableFile):
+    """The Parquet files of a folder as one table, in the order of their names."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.path, self._names = path, names
+        self.schema = open_table(path / names[0]).schema
+
+    def _batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
+        for name in self._names:
+            part = open_table(self.path / name)
+            part.require([*columns, *texts], asked_by=f"{self.path / self._names[0]} has")
+            part.require_numbers(columns)
+            yield from part.batches(columns, texts, rows)
 
 
 def check_format(path: Path) -> str:
