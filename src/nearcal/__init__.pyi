@@ -62,6 +62,7 @@ from nearcal.recalibration import QuantileNetRecalibrator as QuantileNetRecalibr
 from nearcal.recalibration import Radius as Radius
 from nearcal.recalibration import Recalibrated as Recalibrated
 from nearcal.recalibration import Reliability as Reliability
+from nearcal.recalibration import ShardedRecalibrator as ShardedRecalibrator
 from nearcal.recalibration import Shrinkage as Shrinkage
 from nearcal.recalibration import Summary as Summary
 from nearcal.recalibration import Trend as Trend

@@ -11,7 +11,9 @@ from nearcal.cli._console import Mistake, check_word, progress_bar, require_fold
 from nearcal.distributed.parts import PartDone, PartPredictor, connected, list_parts, run_here, run_on
 
 ENGINES = ("local", "dask")
-EngineName: TypeAlias = Annotated[str, typer.Option("--engine", help=f"Who goes through a folder: {', '.join(ENGINES)}.")]
+EngineName: TypeAlias = Annotated[
+    str, typer.Option("--engine", help=f"Who goes through a folder: {', '.join(ENGINES)}.")
+]
 WorkersOption: TypeAlias = Annotated[
     int | None, typer.Option("--workers", min=1, help="Processes of --engine dask on this machine; all processors.")
 ]
@@ -37,7 +39,9 @@ class Engine(NamedTuple):
         if workers is not None and scheduler is not None:
             raise Mistake("--workers and --scheduler are both given", "a cluster has workers of its own: give one")
         if name == "dask" and not table.is_dir():
-            raise Mistake(f"--engine dask goes through a folder of Parquet files, got {table}", "leave it out for one file")
+            raise Mistake(
+                f"--engine dask goes through a folder of Parquet files, got {table}", "leave it out for one file"
+            )
         return cls(name, workers, scheduler)
 
     @contextmanager
@@ -65,7 +69,9 @@ def parts_of(folder: Path) -> list[str]:
     """Return the names of the parts, of which there is one at least."""
     names = list_parts(folder)
     if not names:
-        raise Mistake(f"{folder} has no Parquet files", "parts end in .parquet or .pq, and do not begin with _ or a dot")
+        raise Mistake(
+            f"{folder} has no Parquet files", "parts end in .parquet or .pq, and do not begin with _ or a dot"
+        )
     return names
 
 
@@ -101,8 +107,8 @@ def go_through(work: PartPredictor, names: list[str], engine: Engine, keep_going
                 failed.append(one.error)
                 if not keep_going:
                     break
-    counts = [sum(getattr(one, name) for one in done) for name in ("rows", "incomplete", "faded")]
-    return Totals(len(done) - len(failed), len(names) - len(waiting), *counts, failed)
+    rows, incomplete, faded = (sum(getattr(one, name) for one in done) for name in ("rows", "incomplete", "faded"))
+    return Totals(len(done) - len(failed), len(names) - len(waiting), rows, incomplete, faded, failed)
 
 
 def raise_failures(totals: Totals, keep_going: bool) -> None:

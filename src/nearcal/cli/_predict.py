@@ -44,7 +44,9 @@ nearcal predict model.nearcal new/ -o predictions/ --engine dask --workers 8
 
 def predict(
     model: ModelFile,
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Table of new rows: .parquet, .csv, .arrow … or a folder.")],
+    new: Annotated[
+        Path, typer.Argument(metavar="NEW", help="Table of new rows: .parquet, .csv, .arrow … or a folder.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format.")],
     coverage: Annotated[
         list[float] | None, typer.Option(metavar="SHARE", help="Coverage of an interval; may be repeated.")
@@ -168,8 +170,8 @@ class PartTask(NamedTuple):
         _check_clashes(kept, self.wanted)
         task = BatchPredictor(self.wanted, kept, self.skip_missing)
         schema = task.schema(first.schema, calibrated)
-        places = (str(path.resolve()) for path in (self.model, self.new, self.output))
-        return PartPredictor(*places, task, schema, 1 if engine.name == "dask" else None)
+        model, new, output = (str(path.resolve()) for path in (self.model, self.new, self.output))
+        return PartPredictor(model, new, output, task, schema, 1 if engine.name == "dask" else None)
 
 
 def _predict_folder(

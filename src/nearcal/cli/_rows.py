@@ -9,6 +9,7 @@ from nearcal.cli._console import Mistake, remark
 from nearcal.cli._tables import TableFile
 from nearcal.distributed.batches import Columns, Rows, rows_at_once
 
+
 def iterate(file: TableFile, columns: Sequence[str], texts: Sequence[str] = ()) -> Iterator[Rows]:
     """Yield the rows of a file in batches that take little memory."""
     file.require_numbers(columns)

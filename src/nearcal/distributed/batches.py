@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ from nearcal.persistence import read
 from nearcal.recalibration import Workers
 
 Columns: TypeAlias = dict[str, FloatArray]
-Path: TypeAlias = "str | os.PathLike[str]"
+AnyPath: TypeAlias = "str | os.PathLike[str]"
 
 _MOST_VALUES = 2**23  # of one batch: 64 MB
 MOST_ROWS = 2**17
@@ -101,10 +102,10 @@ _loaded: "OrderedDict[tuple[Any, ...], CalibratedModel]" = OrderedDict()
 _loading = threading.Lock()
 
 
-def open_model(path: Path, threads: int | None = None) -> CalibratedModel:
+def open_model(path: AnyPath, threads: int | None = None) -> CalibratedModel:
     """Return a model of columns, mapped into memory once a process as long as the file is the same."""
-    place = os.path.realpath(os.fspath(path))
-    status = os.stat(place)
+    place = Path(os.path.realpath(os.fspath(path)))
+    status = place.stat()
     key = place, status.st_mtime_ns, status.st_size, status.st_ino, threads
     with _loading:  # tasks of one worker begin at the same time
         if key not in _loaded:
@@ -115,7 +116,7 @@ def open_model(path: Path, threads: int | None = None) -> CalibratedModel:
         return _loaded[key]
 
 
-def _load(path: Path, threads: int | None) -> CalibratedModel:
+def _load(path: AnyPath, threads: int | None) -> CalibratedModel:
     content = read(path).content
     if not (isinstance(content, CalibratedModel) and isinstance(content.model, ColumnsModel)):
         raise InvalidInputError(
@@ -209,7 +210,7 @@ class BatchPredictor:
         for name in self.columns(calibrated):
             if given.names.count(name) != 1:
                 raise InvalidInputError(
-                    f"the rows must have one column {name!r}, got the columns {', '.join(given.names)}; rename or add it"
+                    f"rows must have one column {name!r}, got the columns {', '.join(given.names)}; rename or add it"
                 )
         for name in needed_columns(calibrated):
             kind = given.field(name).type

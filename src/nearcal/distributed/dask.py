@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,14 @@ import numpy as np
 from nearcal._errors import InvalidInputError
 from nearcal._optional import import_extra
 from nearcal.distributed.batches import BatchPredictor, judged_columns, open_model, use_threads
+from nearcal.distributed.dask_shards import calibrate_on_dask as calibrate
 from nearcal.distributed.wanted import Wanted
 from nearcal.distributions import Seed
 from nearcal.models import CalibratedModel
 from nearcal.models.adapters import ColumnsModel
 from nearcal.reporting import Evaluation, EvaluationPlan, Metric, judge_all, judge_rows, plan_evaluation
+
+__all__ = ["calibrate", "evaluate", "predict"]
 
 _THREADS = 1  # a worker has a task for each of its threads
 
@@ -52,7 +57,8 @@ def predict(
     mean, std : bool
         Whether to compute the mean and the standard deviation.
     trust : bool, optional
-        Whether to tell how much of its recalibration a row has; if not said, with reliability and where the model fades.
+        Whether to tell how much of its recalibration a row has; if not said, with reliability, and where the model
+        fades.
     reliability : bool
         Whether to tell effective_size, radius, p_value and out_of_distribution, see :meth:`Recalibrated.reliability`.
     false_alarm : float
@@ -145,7 +151,7 @@ def evaluate(
         own, chosen = (), frame[_present(frame, list(frame.columns), asked)]
     source, parts = _source(model), chosen.to_delayed()
     looked = compute(*[delayed(_look)(part, source, asked, own) for part in parts])
-    response, *related = ([np.concatenate(values) for values in zip(*(one[0] for one in looked), strict=True)])
+    response, *related = [np.concatenate(values) for values in zip(*(one[0] for one in looked), strict=True)]
     named = dict(zip(asked[1:], related, strict=True))
     space = None if looked[0][1] is None else np.concatenate([one[1] for one in looked])
     plan = plan_evaluation(
@@ -158,6 +164,34 @@ def evaluate(
         *[delayed(_judge)(part, source, asked, small, start) for part, start in zip(parts, starts, strict=False)]
     )
     return judge_all({name: _joined([one[name] for one in judged if one]) for name in ("base", "recalibrated")}, plan)
+
+
+def read_parts(folder: Path, names: Sequence[str], columns: Sequence[str], *, skip_missing: bool) -> Any:
+    """Return the Parquet files of a folder as a Dask DataFrame, a partition a file, in the order of their names."""
+    frames = import_extra("dask.dataframe", "dask", "--engine dask")
+    read = partial(_read_part, folder, columns=list(columns), skip_missing=skip_missing)
+    return frames.from_map(read, list(names), meta=read(names[0]).iloc[:0])
+
+
+def _read_part(folder: Path, name: str, *, columns: list[str], skip_missing: bool) -> Any:
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with (folder / name).open("rb") as file:
+            part = parquet.ParquetFile(file).read(columns).to_pandas()
+    except (ArrowException, OSError) as error:
+        raise InvalidInputError(f"part {name}: {error}") from error
+    missing = [column for column in columns if column not in part]
+    if missing:
+        raise InvalidInputError(f"part {name} must have the columns of the other parts, got none named {missing[0]!r}")
+    numbers = part.select_dtypes("number")
+    is_whole = np.isfinite(numbers.to_numpy(np.float64)).all(axis=1)
+    if not (skip_missing or is_whole.all()):
+        raise InvalidInputError(
+            f"part {name} has {int((~is_whole).sum())} rows with missing or infinite values; fill them, drop them, or "
+            "pass --skip-missing"
+        )
+    return part[is_whole]
 
 
 def _look(part: Any, source: Any, asked: Sequence[str], own: Sequence[str]) -> tuple[list[Any], Any]:
@@ -200,7 +234,9 @@ def _predict_array(model: Any, array: Any, task: BatchPredictor) -> Any:
             "dask.dataframe.from_pandas makes one"
         )
     if task.keep or task.skip_missing:
-        raise InvalidInputError("keep and skip_missing need a frame with names of columns, got an array; leave them out")
+        raise InvalidInputError(
+            "keep and skip_missing need a frame with names of columns, got an array; leave them out"
+        )
     if isinstance(_local(model).model, ColumnsModel):
         raise InvalidInputError("an array has no names of columns, which this model asks for; give a dask DataFrame")
     whole = array.rechunk({1: -1})

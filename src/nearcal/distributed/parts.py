@@ -1,6 +1,7 @@
 """Folders of Parquet files: predictions part by part, each complete or absent, and what was done is not done again."""
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -111,7 +112,7 @@ class PartPredictor:
         """Return what a part is made of: the model, what was asked, and the file it was made from."""
         with Path(self.model).open("rb") as file:
             begin = file.read(_BEGIN).hex()
-        status = os.stat(Path(self.source, name))
+        status = Path(self.source, name).stat()
         made_of = {"model": begin, "options": asdict(self.task), "size": status.st_size, "time": status.st_mtime_ns}
         return json.dumps(made_of).encode()
 
@@ -129,6 +130,7 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
         return
     count = workers or len(os.sched_getaffinity(0))
     options = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    options["silence_logs"] = logging.CRITICAL  # what goes wrong is told by part
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster, set_as_default=True) as client:
         yield client
 

@@ -48,7 +48,9 @@ class Wanted:
         wanted = cls(bool(mean), bool(std), coverages, levels, is_told, alarm if reliability else None)
         for values in (coverages, levels):
             if same := find_same_name(values):
-                raise InvalidParameterError(f"columns of {same[0]!r} and {same[1]!r} would have the same name; leave one out")
+                raise InvalidParameterError(
+                    f"columns of {same[0]!r} and {same[1]!r} would have the same name; leave one out"
+                )
         if not wanted.names():
             raise InvalidParameterError("mean, std, coverage and quantiles leave nothing to predict; ask for one")
         return wanted

@@ -26,6 +26,7 @@ from nearcal.recalibration.progress import Progress
 from nearcal.recalibration.reliability import Reliability
 from nearcal.recalibration.result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
+from nearcal.recalibration.sharded import ShardedRecalibrator
 from nearcal.recalibration.trend import Trend
 from nearcal.recalibration.workers import Workers
 
@@ -58,6 +59,7 @@ __all__ = [
     "Recalibrated",
     "Recalibrator",
     "Reliability",
+    "ShardedRecalibrator",
     "Shrinkage",
     "Smoothing",
     "Summary",

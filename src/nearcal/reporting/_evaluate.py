@@ -149,7 +149,7 @@ def evaluate(
 
 
 class EvaluationPlan(NamedTuple):
-    """What an evaluation looks at: coverage, metrics, regions, samples and seed of its bootstrap, rows that belong together."""
+    """What an evaluation looks at: coverage, metrics, regions, its bootstrap, and which rows belong together."""
 
     coverage: float
     metrics: list[Metric]
@@ -175,7 +175,7 @@ def plan_evaluation(
 
 
 def judge_rows(dist: Distribution, y: FloatArray, plan: EvaluationPlan, start: int = 0) -> dict[str, FloatArray]:
-    """Return by name what an evaluation asks of each row, given how many rows come before these: any part of rows will do."""
+    """Return by name what an evaluation asks of each row; of any part of the rows, ``start`` being those before it."""
     with np.errstate(over="ignore", invalid="ignore"):  # what is beyond the largest number is infinite
         lower, upper = dist.interval(plan.coverage)
         chance = np.random.default_rng(plan.seed)
