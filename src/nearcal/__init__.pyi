@@ -17,6 +17,8 @@ from nearcal._errors import ThinNeighborhoodError as ThinNeighborhoodError
 from nearcal._errors import TiesWarning as TiesWarning
 from nearcal._table import Table as Table
 from nearcal._version import __version__ as __version__
+from nearcal.distributed import dask as dask
+from nearcal.distributed import spark as spark
 from nearcal.distributions import Distribution as Distribution
 from nearcal.distributions import Gamma as Gamma
 from nearcal.distributions import Laplace as Laplace
@@ -68,6 +70,7 @@ from nearcal.recalibration import QuantileNetRecalibrator as QuantileNetRecalibr
 from nearcal.recalibration import Radius as Radius
 from nearcal.recalibration import Recalibrated as Recalibrated
 from nearcal.recalibration import Reliability as Reliability
+from nearcal.recalibration import ShardedRecalibrator as ShardedRecalibrator
 from nearcal.recalibration import Shrinkage as Shrinkage
 from nearcal.recalibration import Summary as Summary
 from nearcal.recalibration import Trend as Trend

@@ -149,10 +149,10 @@ def test_a_word_among_decimal_commas(nearcal, tables):
     ],
 )
 def test_whole_numbers_that_are_kept_are_not_quoted(ids, written, folder, nearcal, tables, monkeypatch):
-    from nearcal.cli import _rows
+    from nearcal.distributed import batches
 
-    monkeypatch.setattr(_rows, "_MOST_ROWS", 2)  # the last id comes in a batch of its own
-    monkeypatch.setattr(_rows, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(batches, "MOST_ROWS", 2)  # the last id comes in a batch of its own
+    monkeypatch.setattr(batches, "_FEWEST_ROWS", 1)
     table = make_table(3, 3).drop_columns(["id"])
     csv.write_csv(table, tables / "new.csv")
     lines = (tables / "new.csv").read_text().splitlines()

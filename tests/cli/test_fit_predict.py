@@ -9,7 +9,7 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 import nearcal as nc
-from nearcal.cli import _rows
+from nearcal.distributed import batches
 from nearcal.cli._app import COMMANDS
 from nearcal.models.adapters import ColumnsModel
 from tests.cli.tables import FORMATS, LEVELS, NORMAL, make_table, read_table, write_table
@@ -186,8 +186,8 @@ def test_batches_do_not_show(suffix, folder, nearcal, tmp_path, monkeypatch):
     whole, cut = tmp_path / "whole.parquet", tmp_path / "cut.parquet"
     options = ("--keep", "id", "--reliability")
     assert nearcal("predict", folder / "model.nearcal", folder / f"new.{suffix}", "-o", whole, *options).code == 0
-    monkeypatch.setattr(_rows, "_MOST_ROWS", 7)
-    monkeypatch.setattr(_rows, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(batches, "MOST_ROWS", 7)
+    monkeypatch.setattr(batches, "_FEWEST_ROWS", 1)
     assert nearcal("predict", folder / "model.nearcal", folder / f"new.{suffix}", "-o", cut, *options).code == 0
     assert parquet.read_table(cut).equals(parquet.read_table(whole))
     table = columns_of(make_table(250, 3))
@@ -207,8 +207,8 @@ def test_rows_unlike_the_calibration_set_are_written_counted_and_told(folder, ne
     table = columns_of(make_table(250, 3))
     far = {**table, "h1": np.where(np.arange(250) < 100, 1e3, table["h1"])}
     new = write_table(pa.table(far), tmp_path / "new.parquet")
-    monkeypatch.setattr(_rows, "_MOST_ROWS", 60)  # of several batches one line
-    monkeypatch.setattr(_rows, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(batches, "MOST_ROWS", 60)  # of several batches one line
+    monkeypatch.setattr(batches, "_FEWEST_ROWS", 1)
     done = nearcal("predict", model, new, "-o", out)
     found = read_table(out)
     assert list(found)[-1] == "trust"
@@ -236,8 +236,8 @@ def test_a_row_depends_on_itself_alone(folder, nearcal, tmp_path, monkeypatch):
     assert nearcal("fit", folder / "cal.parquet", "-o", model, "--y", "paid", *options).code == 0
     table = make_table(250, 3).sort_by("shape")
     new = write_table(table, tmp_path / "new.parquet")
-    monkeypatch.setattr(_rows, "_MOST_ROWS", 7)
-    monkeypatch.setattr(_rows, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(batches, "MOST_ROWS", 7)
+    monkeypatch.setattr(batches, "_FEWEST_ROWS", 1)
     assert nearcal("predict", model, new, "-o", out).code == 0
     expected = nc.load(model).predict(columns_of(table))
     np.testing.assert_array_equal(read_table(out)["mean"], expected.mean())

@@ -9,10 +9,11 @@ import pytest
 # predicts one batch, says so, and waits in the second for what comes
 HELD = """
 import sys, time
-from nearcal.cli import _predict, _rows, main
-_rows._MOST_ROWS = 100
+from nearcal.cli import _predict, main
+from nearcal.distributed import batches as the_batches
+the_batches.MOST_ROWS = 100
 batches = []
-predict_rows = _predict._predict_rows
+predict_rows = _predict.predict_rows
 
 def hold(*arguments):
     batches.append(arguments)
@@ -21,7 +22,7 @@ def hold(*arguments):
         time.sleep(60)
     return predict_rows(*arguments)
 
-_predict._predict_rows = hold
+_predict.predict_rows = hold
 main()
 """
 

@@ -63,7 +63,7 @@ def check_share(value: float, option: str) -> float:
 def require_file(path: Path, remedy: str) -> None:
     """Refuse a path where there is no file to read; a file with a similar name may have been meant."""
     if path.is_dir():
-        raise Mistake(f"{path} is a directory", "give one file")
+        raise Mistake(f"{path} is a directory without Parquet files", "give a file, or a folder of them")
     if not path.exists():
         neighbours = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         question = did_you_mean(path.name, neighbours)
@@ -134,13 +134,13 @@ def warnings_as_remarks() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(activity: str, total: int | None) -> Iterator[Callable[[int, int | None], None]]:
+def progress_bar(activity: str, total: int | None, unit: str = "rows") -> Iterator[Callable[[int, int | None], None]]:
     """Yield a function that takes the rows done and, once known, all rows; it draws only where someone looks.
 
     The wheel turns and the clock runs also while nothing is reported: before the first rows, and after the last.
     """
     activity_bar = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    numbers = (MofNCompleteColumn(), TextColumn("rows,"), TimeElapsedColumn())
+    numbers = (MofNCompleteColumn(), TextColumn(f"{unit},"), TimeElapsedColumn())
     console = Console(stderr=True)
     is_seen = console.is_terminal
     with Progress(*activity_bar, *numbers, console=console, disable=not is_seen, transient=True) as bar:

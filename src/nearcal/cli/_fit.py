@@ -9,10 +9,14 @@ import typer
 import nearcal as nc
 from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
+from nearcal.cli._folders import Engine, EngineName, Scheduler, WorkersOption
+from nearcal.cli._large import Large
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
 from nearcal.cli._relations import Groups, InOrder, Relations, Time
-from nearcal.cli._rows import Columns, read_all
+from nearcal.cli._rows import read_all
 from nearcal.cli._tables import FORMATS, open_table
+from nearcal.distributed.batches import Columns
+from nearcal.distributed.calibrating import SAMPLE
 from nearcal.recalibration import LEAST_NEIGHBORS, SMOOTHINGS
 from nearcal.space import SCALINGS
 from nearcal.tuning.racing import EFFORT_NAMES
@@ -32,6 +36,8 @@ nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
 nearcal fit hours.parquet -o model.nearcal --y demand \
     --quantile 'q*' --space 'x*' --time observed_at --gap 24h
+nearcal fit calibration/ -o model.nearcal --y price --family normal \
+    --param loc=mu --param scale=sigma --space 'h*' --shards calibration.shards
 """
 
 
@@ -132,13 +138,26 @@ def fit(
         typer.Option(help="Begin to try nothing more after so many seconds; the choice then depends on the machine."),
     ] = None,
     skip_missing: SkipMissing = False,
+    shards: Annotated[
+        Path | None,
+        typer.Option(help="Folder to build for a calibration set larger than memory; the model needs it."),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(min=10_000, help="With --shards, rows drawn at random on which settings are chosen.")
+    ] = SAMPLE,
+    engine: EngineName = "local",
+    workers: WorkersOption = None,
+    scheduler: Scheduler = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Learn how wrong predictions are, and where, from a table of predictions and what was observed.
 
     The table needs rows that the model was not trained on. Everything that is not given is chosen by the leave-one-out
     CRPS of these rows; predictions that need no recalibration are left alone.
+
+    A folder of Parquet files is one table. With --shards it need not fit in memory.
     """
+    runner = Engine.of(engine, workers, scheduler, calibration)
     require_place(output, table=calibration)
     if output.suffix.lower() in FORMATS:
         raise Mistake(
@@ -176,6 +195,13 @@ def fit(
             f"--method {settings['method']} has no use for {'--groups' if groups else '--time'}",
             "it learns nothing from rows among each other: leave it out",
         )
+    if shards is not None or runner.name == "dask":
+        idle = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap}
+        how_large = Large(shards, sample, runner, skip_missing, settings["method"], idle)
+        with progress_bar("calibrating", None) as report:
+            large, left_out = how_large.calibrate(file, model, y, {**_asked(model, settings, report), "time": in_order})
+        _save(large, output, large.recalibrator.n_cal_, left_out, as_json)  # type: ignore[attr-defined]
+        return
     length = related.gap(gap)
     weights = [] if weight is None else [weight]
     file.require(weights, "--weight names")
@@ -197,6 +223,11 @@ def fit(
     activity = "choosing how to recalibrate" if settings["method"] == "auto" else "fitting"
     with progress_bar(activity, None) as report:
         calibrated = _calibrate(model, table, table[y], settings, how, report)
+    _save(calibrated, output, rows, left_out, as_json)
+
+
+def _save(calibrated: nc.CalibratedModel, output: Path, rows: int, left_out: int, as_json: bool) -> None:
+    """Save the model, and say what it is."""
     nc.save(calibrated, output)
     facts = {
         "model": str(output),
@@ -280,45 +311,45 @@ def _as_weights(values: FloatArray, name: str, path: Path) -> FloatArray:
 def _calibrate(
     model: Any, table: Columns, y: Any, settings: dict[str, Any], how: dict[str, Any], report: Any
 ) -> nc.CalibratedModel:
-    """Tune, or fit the recalibrator asked for; every recalibrator of the command is made here.
-
-    ``how`` holds what is known of the rows: groups, times, weights.
-    """
-    method, k, radius = (settings[name] for name in ("method", "k", "radius"))
-    options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius", "time")}
-    if method == "auto":
-        return nc.calibrate(
-            model, table, y, tuning=options | settings["time"], **how, workers=nc.Workers(progress=report)
-        )
+    """Tune, or fit the recalibrator asked for; ``how`` holds what is known of the rows: groups, times, weights."""
+    if settings["method"] not in _OF_ALL_ROWS:
+        return nc.calibrate(model, table, y, **_asked(model, settings, report), **how)
     rule: Any = {"quantile_rule": "predictive"}  # as the choice does
-    if method in _OF_NEIGHBOURS:
-        usual = {
-            "smoothing": "epanechnikov", "scaling": "standard", "components": None, "trend": False, "linear": False,
-            "shrinkage": False, "polish": method == "local", "fade": False,
-        }  # fmt: skip
-        options = {name: usual[name] if value == "auto" else value for name, value in options.items()}
-        fade = nc.Fade(to="global" if method == "knn" else "base")  # which has no prediction to keep
-        corrections: dict[str, Any] = {
-            "trend": nc.Trend(), "linear": nc.LocalLinear(), "shrinkage": nc.Shrinkage(), "polish": nc.Polish(),
-            "fade": fade,
-        }  # fmt: skip
-        scaling, components = options["scaling"], options["components"]
-        local = nc.KNNRegressor if method == "knn" else nc.LocalRecalibrator
-        recalibrator: Any = local(
-            k,
-            radius,
-            options["smoothing"],
-            scaling=scaling if components is None else nc.Scaling(scaling, components),
-            corrections=tuple(correction for name, correction in corrections.items() if options[name]),
-            **rule,
-        )
-        return nc.calibrate(model, table, y, layer=model.layers()[0], recalibrator=recalibrator, **how)
     of_all_rows: Any = {
         "global": nc.GlobalRecalibrator(**rule),
         "isotonic": nc.IsotonicRecalibrator(),
         "conformal": nc.ConformalRecalibrator(),
         "variance-scaling": nc.VarianceScaling(),
         "none": nc.IdentityRecalibrator(),
-    }[method]
+    }[settings["method"]]
     fitted = of_all_rows.fit(model.distribution(table), y, None, sample_weight=how.get("sample_weight"))
     return nc.CalibratedModel(model, fitted, None, "The method was given.")
+
+
+def _asked(model: Any, settings: dict[str, Any], report: Any) -> dict[str, Any]:
+    """Return the arguments of ``nearcal.calibrate``: what to choose among, or the recalibrator that was asked for."""
+    method, k, radius = (settings[name] for name in ("method", "k", "radius"))
+    options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius", "time")}
+    if method == "auto":
+        return {"tuning": options | settings["time"], "workers": nc.Workers(progress=report)}
+    usual = {
+        "smoothing": "epanechnikov", "scaling": "standard", "components": None, "trend": False, "linear": False,
+        "shrinkage": False, "polish": method == "local", "fade": False,
+    }  # fmt: skip
+    options = {name: usual[name] if value == "auto" else value for name, value in options.items()}
+    fade = nc.Fade(to="global" if method == "knn" else "base")  # which has no prediction to keep
+    corrections: dict[str, Any] = {
+        "trend": nc.Trend(), "linear": nc.LocalLinear(), "shrinkage": nc.Shrinkage(), "polish": nc.Polish(),
+        "fade": fade,
+    }  # fmt: skip
+    scaling, components = options["scaling"], options["components"]
+    local = nc.KNNRegressor if method == "knn" else nc.LocalRecalibrator
+    recalibrator: Any = local(
+        k,
+        radius,
+        options["smoothing"],
+        scaling=scaling if components is None else nc.Scaling(scaling, components),
+        corrections=tuple(correction for name, correction in corrections.items() if options[name]),
+        quantile_rule="predictive",  # as the choice does
+    )
+    return {"layer": model.layers()[0], "recalibrator": recalibrator}

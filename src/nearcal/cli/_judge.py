@@ -10,15 +10,17 @@ import typer
 import nearcal as nc
 from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, ModelFile, SkipMissing, check_share, require_place, tell
-from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
+from nearcal.cli._folders import Engine, EngineName, Scheduler, WorkersOption, parts_of
+from nearcal.cli._model import load_model, match_columns, must_be_positive
 from nearcal.cli._relations import Groups, Relations, Time
 from nearcal.cli._rows import read_all
-from nearcal.cli._tables import is_numeric, open_table
+from nearcal.cli._tables import open_table
+from nearcal.distributed.batches import is_numeric, judged_columns
 from nearcal.distributions import Distribution
 from nearcal.tuning import Combination, Tuning
 
 TestFile: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="TEST", help="Table of rows with responses, none of which the model has seen.")
+    Path, typer.Argument(metavar="TEST", help="Table of rows with responses, or a folder; the model has seen none.")
 ]
 Response: TypeAlias = Annotated[
     str | None, typer.Option("--y", help="Column of what was observed; as in fit if not given.")
@@ -30,6 +32,7 @@ EXAMPLES = {
 nearcal evaluate model.nearcal test.parquet
 nearcal evaluate model.nearcal test.csv --y price --coverage 0.95 --json
 nearcal evaluate model.nearcal later.parquet --time observed_at
+nearcal evaluate model.nearcal test/ --engine dask --workers 8
 """,
     "report": r"""
 nearcal report model.nearcal test.parquet -o report.html
@@ -53,6 +56,9 @@ def evaluate(
     groups: Groups = None,
     time: Time = None,
     skip_missing: SkipMissing = False,
+    engine: EngineName = "local",
+    workers: WorkersOption = None,
+    scheduler: Scheduler = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Compare predictions before and after recalibration with what was observed.
@@ -63,12 +69,39 @@ def evaluate(
     check_share(coverage, "--coverage")
     if regions is not None and regions < 2:
         raise Mistake(f"--regions must be at least 2, got {regions}", "10 is usual")
+    runner = Engine.of(engine, workers, scheduler, test)
+    if runner.name == "dask":
+        table = _evaluate_on_dask(model, test, y, coverage, regions, groups, time, skip_missing, runner)
+        facts = {"coverage": coverage, "metrics": list(table)}
+        tell(as_json, facts, f"intervals of coverage {coverage:g}\n{table}")
+        return
     judged = judge(model, test, y, skip_missing, groups=groups, time=time)
     if judged.space is not None and regions is not None and regions > len(judged.y):
         raise Mistake(f"--regions must be at most the number of rows, {len(judged.y)}, got {regions}", "take fewer")
     table = nc.evaluate(judged.dists, judged.y, judged.space, coverage, regions=regions, **judged.relations)
     facts = {"rows": len(judged.y), "rows_left_out": judged.left_out, "coverage": coverage, "metrics": list(table)}
     tell(as_json, facts, f"{len(judged.y)} rows, intervals of coverage {coverage:g}\n{table}")
+
+
+def _evaluate_on_dask(
+    model: Path, test: Path, y: str | None, coverage: float, regions: int, groups: str | None, time: str | None,
+    skip_missing: bool, engine: Engine,
+) -> nc.Evaluation:  # fmt: skip
+    """Let a cluster compute what is asked of each row; a model of columns says which columns these are."""
+    from nearcal.distributed.dask import read_parts
+
+    calibrated, columns = load_model(model)
+    names, response = parts_of(test), y or columns.response
+    if response is None:
+        raise Mistake(f"{model} does not say which column holds the responses", "name it by --y")
+    if groups is not None and time is not None:
+        raise Mistake("--groups and --time are both given", "errors are counted by one of them: give the coarser one")
+    related = [name for name in (groups, time) if name is not None]
+    needed = list(dict.fromkeys([response, *columns.columns(), *judged_columns(calibrated), *related]))
+    open_table(test).require(needed, asked_by=f"{model} takes")
+    with engine.client():
+        frame = read_parts(test.resolve(), names, needed, skip_missing=skip_missing)
+        return nc.dask.evaluate(model, frame, response, coverage, regions=regions, groups=groups, time=time)
 
 
 def report(
@@ -146,11 +179,9 @@ def judge(
     if y is None:
         raise Mistake(f"{model} does not say which column holds the responses", "name it by --y")
     file.require([y], asked_by="should hold the responses")
-    # a model that recalibrates all rows alike still names a space, in which regions can be told apart
-    spaces = parts_of_space(calibrated, columns) or columns.layers()[:1]
-    needed = columns.columns(*spaces)
+    own = judged_columns(calibrated)
+    needed = tuple(dict.fromkeys([*columns.columns(), *own]))
     file.require(needed, asked_by=f"{model} takes")
-    own = tuple(dict.fromkeys(name for space in spaces for name in columns.spaces[space]))
     shown = match_columns(file, features, "--features") if features else own
     numeric = [name for name in shown if is_numeric(file.schema.field(name).type)]
     related = Relations.of(file, groups, time)

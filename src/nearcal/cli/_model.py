@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nearcal.cli._console import Mistake, check_share, check_word, did_you_mean, require_file
 from nearcal.cli._tables import FORMATS, TableFile
-from nearcal.models import CalibratedModel, layer_parts
+from nearcal.models import CalibratedModel
 from nearcal.models.adapters import ColumnsModel
 from nearcal.models.adapters.columns import FAMILIES, Source, parameter_names, positive_parameters
 from nearcal.persistence import Artefact, read
@@ -211,9 +211,3 @@ def load_model(path: Path) -> tuple[CalibratedModel, ColumnsModel]:
         f"{path} holds a {type(content).__name__} saved from Python, which does not say what columns it takes",
         "make a model with nearcal fit, or use nearcal.load in Python",
     )
-
-
-def parts_of_space(calibrated: CalibratedModel, columns: ColumnsModel) -> list[str]:
-    """Return the spaces of columns that are looked at: for neighbours, several where joined, and for ranges."""
-    layers = [calibrated.layer, None if calibrated.look is None else calibrated.look.layer]
-    return list(dict.fromkeys(part for layer in layers if layer is not None for part in layer_parts(columns, layer)))

@@ -3,26 +3,34 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
-import numpy as np
-import pyarrow as pa
 import typer
 
 from nearcal._errors import NearcalError, OutOfDistributionWarning
 from nearcal.cli._console import Mistake, ModelFile, check_share, progress_bar, remark, require_place, tell
-from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
-from nearcal.cli._rows import Findings, Rows, iterate
+from nearcal.cli._folders import (
+    Engine,
+    EngineName,
+    Scheduler,
+    WorkersOption,
+    go_through,
+    parts_of,
+    raise_failures,
+    require_other_folder,
+)
+from nearcal.cli._model import load_model, match_columns, must_be_positive
+from nearcal.cli._rows import Findings, iterate
 from nearcal.cli._tables import TableFile, are_whole_numbers, check_format, open_table, writing
-from nearcal.distributions import interval_levels
+from nearcal.distributed.batches import BatchPredictor, Rows, needed_columns, predict_rows
+from nearcal.distributed.parts import PartPredictor
+from nearcal.distributed.wanted import Wanted, find_same_name
 from nearcal.models import CalibratedModel
-from nearcal.recalibration import LocalRecalibrator, Recalibrated, Workers, warn_of_faded
+from nearcal.recalibration import LocalRecalibrator, Workers, warn_of_faded
 
-_JUDGED = ("effective_size", "radius", "p_value", "out_of_distribution")
 EXAMPLES = r"""
 nearcal predict model.nearcal new.parquet -o out.parquet
 nearcal predict model.nearcal new.csv -o out.csv --keep id \
@@ -30,12 +38,15 @@ nearcal predict model.nearcal new.csv -o out.csv --keep id \
 nearcal predict model.nearcal new.parquet -o out.arrow \
     --quantiles 0.1,0.5,0.9 --no-mean --no-std
 nearcal predict model.nearcal new.parquet -o out.parquet --reliability
+nearcal predict model.nearcal new/ -o predictions/ --engine dask --workers 8
 """
 
 
 def predict(
     model: ModelFile,
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Table of new rows: .parquet, .csv, .arrow …")],
+    new: Annotated[
+        Path, typer.Argument(metavar="NEW", help="Table of new rows: .parquet, .csv, .arrow … or a folder.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write; the suffix says the format.")],
     coverage: Annotated[
         list[float] | None, typer.Option(metavar="SHARE", help="Coverage of an interval; may be repeated.")
@@ -62,6 +73,12 @@ def predict(
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave predictions of rows with missing values empty.")
     ] = False,
+    engine: EngineName = "local",
+    workers: WorkersOption = None,
+    scheduler: Scheduler = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Of a folder, go on past parts that cannot be predicted.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Write the recalibrated predictions of new rows.
@@ -69,18 +86,32 @@ def predict(
     The table is read and written in batches: memory does not grow with its rows. The output appears under its name
     when it is complete. Columns are mean, std, lower_90 and upper_90 for a coverage of 0.9, q5 for the quantile of
     level 0.05, and trust.
+
+    Of a folder of Parquet files, with folders such as year=2024 in it, every part is predicted into a part of the same
+    name under the folder --output. A part is complete or absent; parts that are there already, made by this model from
+    these files, are not computed again.
     """
     begin = perf_counter()
-    require_place(output, model=model, table=new)
-    check_format(output)
+    runner = Engine.of(engine, workers, scheduler, new)
+    if new.is_dir():
+        require_other_folder(output, new)
+    else:
+        if keep_going:
+            raise Mistake("--keep-going is about the parts of a folder, and NEW is one file", "leave it out")
+        require_place(output, model=model, table=new)
+        check_format(output)
     check_share(false_alarm, "--false-alarm")
     levels = list(dict.fromkeys(level for text in quantiles or [] for level in _as_levels(text)))
     coverages = [check_share(value, "--coverage") for value in dict.fromkeys(coverage or ([] if levels else [0.9]))]
     calibrated, columns = load_model(model)
     is_told = (reliability or calibrated.fade is not None) if trust is None else trust
-    wanted = Wanted(mean, std, coverages, levels, is_told, false_alarm if reliability else None)
+    wanted = Wanted(mean, std, tuple(coverages), tuple(levels), is_told, false_alarm if reliability else None)
+    if new.is_dir():
+        task = PartTask(model, new, output, wanted, keep or [], skip_missing)
+        _predict_folder(task, calibrated, runner, keep_going, as_json, begin)
+        return
     file = open_table(new)
-    needed = columns.columns(*parts_of_space(calibrated, columns))
+    needed = needed_columns(calibrated)
     file.require(needed, asked_by=f"{model} takes")
     kept = match_columns(file, keep or [], "--keep")
     _check_clashes(kept, wanted)
@@ -90,7 +121,10 @@ def predict(
         with progress_bar("predicting", findings.rows) as report, _told_at_the_end():
             for rows in iterate(file, needed, kept):
                 _follow(calibrated, rows, report)
-                batch, faded_here = _predict_rows(calibrated, rows, wanted, file.path)
+                try:
+                    batch, faded_here = predict_rows(calibrated, rows, wanted)
+                except NearcalError as error:
+                    raise Mistake(f"rows {rows.start + 1} to {rows.stop} of {file.path}: {error}") from error
                 write(batch)
                 faded += faded_here
                 report(rows.stop, None)
@@ -111,6 +145,63 @@ def predict(
     tell(as_json, facts, f"Wrote {findings.rows} rows to {output} in {seconds:.1f} s{unlike}")
 
 
+class PartTask(NamedTuple):
+    """What is asked of a folder."""
+
+    model: Path
+    new: Path
+    output: Path
+    wanted: Wanted
+    keep: Sequence[str]
+    skip_missing: bool
+
+    def over(
+        self, names: Sequence[str], calibrated: CalibratedModel, engine: Engine, keep_going: bool
+    ) -> PartPredictor:
+        """Return the work on every part, for what the first of them has; or the first that will do."""
+        try:
+            first = open_table(self.new / names[0])
+            first.require(needed_columns(calibrated), asked_by=f"{self.model} takes")
+        except Mistake:
+            if keep_going and len(names) > 1:
+                return self.over(names[1:], calibrated, engine, keep_going)
+            raise
+        kept = match_columns(first, self.keep, "--keep")
+        _check_clashes(kept, self.wanted)
+        task = BatchPredictor(self.wanted, kept, self.skip_missing)
+        schema = task.schema(first.schema, calibrated)
+        model, new, output = (str(path.resolve()) for path in (self.model, self.new, self.output))
+        return PartPredictor(model, new, output, task, schema, 1 if engine.name == "dask" else None)
+
+
+def _predict_folder(
+    task: PartTask, calibrated: CalibratedModel, engine: Engine, keep_going: bool, as_json: bool, begin: float
+) -> None:
+    names = parts_of(task.new)
+    work = task.over(names, calibrated, engine, keep_going)
+    with _told_at_the_end():
+        totals = go_through(work, names, engine, keep_going)
+    raise_failures(totals, keep_going)
+    seconds = perf_counter() - begin
+    if totals.incomplete and not as_json:
+        remark(f"left {totals.incomplete} rows with missing values empty")
+    if calibrated.fade is not None:
+        warn_of_faded(totals.faded, totals.rows - totals.incomplete, calibrated.fade.expected)
+    facts = {
+        "output": str(task.output),
+        "parts": totals.parts,
+        "parts_done_before": totals.done_before,
+        "rows": totals.rows,
+        "rows_left_empty": totals.incomplete,
+        "rows_faded": totals.faded,
+        "columns": work.schema.names,
+        "seconds": round(seconds, 3),
+    }
+    before = f"; {totals.done_before} parts were there before" if totals.done_before else ""
+    text = f"Wrote {totals.rows} rows in {totals.parts} parts to {task.output} in {seconds:.1f} s{before}"
+    tell(as_json, facts, text)
+
+
 @contextmanager
 def _told_at_the_end() -> Iterator[None]:
     """Keep every batch from warning by itself: all are told of together."""
@@ -127,12 +218,11 @@ def _as_levels(text: str) -> list[float]:
     return [check_share(level, "--quantiles") for level in levels]
 
 
-def _check_clashes(kept: Sequence[str], wanted: "Wanted") -> None:
+def _check_clashes(kept: Sequence[str], wanted: Wanted) -> None:
     names = wanted.names()
     for values in (wanted.coverages, wanted.levels):
-        for one, other in combinations(values, 2):
-            if _percent(one) == _percent(other):
-                raise Mistake(f"columns of {one!r} and {other!r} would have the same name", "leave one out")
+        if same := find_same_name(values):
+            raise Mistake(f"columns of {same[0]!r} and {same[1]!r} would have the same name", "leave one out")
     if not names:
         raise Mistake("nothing to predict: --no-mean and --no-std, no --coverage and no --quantiles", "ask for one")
     for name in kept:
@@ -159,77 +249,3 @@ def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int 
     if isinstance(recalibrator, LocalRecalibrator):
         workers = Workers.of(recalibrator.workers)
         recalibrator.workers = replace(workers, progress=lambda done, total: report(rows.start + done, None))
-
-
-def _predict_rows(calibrated: CalibratedModel, rows: Rows, wanted: "Wanted", path: Path) -> tuple[Any, int]:
-    """Return kept columns and predictions as a record batch, those of incomplete rows null, and how many have faded."""
-    columns: dict[str, Any] = dict(rows.texts)
-    predicted: dict[str, Any] = {}
-    if rows.whole.any():
-        try:
-            predicted = wanted.of(calibrated.predict(rows.complete()))
-        except NearcalError as error:
-            raise Mistake(f"rows {rows.start + 1} to {rows.stop} of {path}: {error}") from error
-    for name in wanted.names():
-        columns[name] = _with_gaps(predicted.get(name, np.empty(0, dtype=_dtype(name))), rows.whole)
-    return pa.RecordBatch.from_pydict(columns), int((predicted.get("trust", np.ones(0)) < 1).sum())
-
-
-def _dtype(name: str) -> type:
-    return np.bool_ if name == "out_of_distribution" else np.float64
-
-
-def _with_gaps(values: Any, whole: Any) -> Any:
-    if whole.all():
-        return pa.array(values)
-    spread = np.zeros(len(whole), dtype=values.dtype)
-    spread[whole] = values
-    return pa.array(spread, mask=~whole)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to write of every row; ``false_alarm`` is None where reliability was not asked for."""
-
-    mean: bool
-    std: bool
-    coverages: list[float]
-    levels: list[float]
-    trust: bool
-    false_alarm: float | None
-
-    def names(self) -> list[str]:
-        """Return the names of the columns."""
-        moments = [name for name, is_wanted in (("mean", self.mean), ("std", self.std)) if is_wanted]
-        ends = [f"{end}_{_percent(value)}" for value in self.coverages for end in ("lower", "upper")]
-        judged = () if self.false_alarm is None else _JUDGED
-        last = ("trust",) * self.trust
-        return [*moments, *ends, *(f"q{_percent(level)}" for level in self.levels), *judged, *last]
-
-    def of(self, dist: Recalibrated) -> dict[str, Any]:
-        """Compute the columns of some rows, and in any case their trust."""
-        # a conformal interval is not two quantiles
-        values: list[Any] = self._summary(dist) if type(dist) is Recalibrated else self._one_by_one(dist)
-        trust = values.pop()
-        if self.false_alarm is not None:
-            table = dist.reliability(self.false_alarm)
-            values += [table[name] for name in _JUDGED]
-        values += [trust] * self.trust
-        return {**dict(zip(self.names(), values, strict=True)), "trust": trust}
-
-    def _summary(self, dist: Recalibrated) -> list[Any]:
-        """Compute all statistics in one pass over the neighbourhoods, trust the last."""
-        ends = [level for value in self.coverages for level in interval_levels(value)]
-        summary = dist.summary(p=[*ends, *self.levels])
-        moments = [column for column, is_wanted in ((summary.mean, self.mean), (summary.std, self.std)) if is_wanted]
-        return [*moments, *summary.quantiles.T, summary.trust]
-
-    def _one_by_one(self, dist: Recalibrated) -> list[Any]:
-        """Ask for every statistic, trust the last."""
-        moments = [get() for get, is_wanted in ((dist.mean, self.mean), (dist.std, self.std)) if is_wanted]
-        ends = [end for value in self.coverages for end in dist.interval(value)]
-        return [*moments, *ends, *(dist.ppf(level) for level in self.levels), dist.trust]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.10g}"

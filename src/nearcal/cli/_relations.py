@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import typer
 
 from nearcal.cli._console import Mistake
-from nearcal.cli._rows import Columns
-from nearcal.cli._tables import TableFile, is_numeric
+from nearcal.cli._tables import TableFile
+from nearcal.distributed.batches import Columns, is_numeric
 
 _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms])")

@@ -1,60 +1,22 @@
 """Columns of a file as numbers, batch by batch; rows that have gaps are counted, refused or left out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, remark
 from nearcal.cli._tables import TableFile
-
-Columns: TypeAlias = dict[str, FloatArray]
-
-_MOST_VALUES = 2**23  # of one batch: 64 MB
-_MOST_ROWS = 2**17
-_FEWEST_ROWS = 2**10
-
-
-class Rows(NamedTuple):
-    """A batch of rows: numbers by column, which rows have all of them, the other columns, and the rows before it."""
-
-    numbers: Columns
-    whole: NDArray[np.bool_]
-    texts: Mapping[str, Any]
-    start: int
-
-    @property
-    def stop(self) -> int:
-        """The number of rows up to the end of the batch."""
-        return self.start + len(self.whole)
-
-    def complete(self) -> Columns:
-        """Return the numbers of the rows that have no gaps."""
-        return self.numbers if self.whole.all() else {name: v[self.whole] for name, v in self.numbers.items()}
+from nearcal.distributed.batches import Columns, Rows, rows_at_once
 
 
 def iterate(file: TableFile, columns: Sequence[str], texts: Sequence[str] = ()) -> Iterator[Rows]:
     """Yield the rows of a file in batches that take little memory."""
     file.require_numbers(columns)
-    size = min(max(_MOST_VALUES // max(len(columns), 1), _FEWEST_ROWS), _MOST_ROWS)
     start = 0
-    for batch in file.batches(columns, [name for name in texts if name not in columns], size):
-        numbers = {name: _as_floats(batch.column(name)) for name in columns}
-        whole = np.ones(len(batch), dtype=bool)
-        for values in numbers.values():
-            whole &= np.isfinite(values)
-        yield Rows(numbers, whole, {name: batch.column(name) for name in texts}, start)
+    for batch in file.batches(columns, [name for name in texts if name not in columns], rows_at_once(len(columns))):
+        yield Rows.of(batch, columns, texts, start)
         start += len(batch)
-
-
-def _as_floats(array: Any) -> FloatArray:
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    # not safe: whole numbers beyond 2**53 are rounded as everywhere else
-    return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 class Findings:
@@ -72,9 +34,7 @@ class Findings:
         """Take note of a batch."""
         gaps = int((~rows.whole).sum())
         if gaps and not self.incomplete:
-            first = int(np.argmin(rows.whole))
-            name = next(name for name, values in rows.numbers.items() if not np.isfinite(values[first]))
-            self._first_gap = f"the first in row {rows.start + first + 1}, column {name!r}"
+            self._first_gap = rows.describe_gap()
         for name in self.positive:
             self._look_for_positive(rows, name)
         self.incomplete += gaps

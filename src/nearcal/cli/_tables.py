@@ -12,6 +12,8 @@ from pyarrow import compute, csv, ipc, parquet
 
 from nearcal._atomic import replacing
 from nearcal.cli._console import Mistake, did_you_mean, require_file
+from nearcal.distributed.batches import is_numeric, slices
+from nearcal.distributed.parts import list_parts
 
 FORMATS = {
     ".parquet": "parquet",
@@ -99,7 +101,9 @@ class TableFile(ABC):
 
 
 def open_table(path: Path) -> TableFile:
-    """Open a file of any known format."""
+    """Open a file of any known format, or a folder of Parquet files."""
+    if path.is_dir() and (names := list_parts(path)):
+        return Folder(path, names)
     require_file(path, "check the path")
     kind = check_format(path)
     if not path.stat().st_size:
@@ -116,21 +120,27 @@ def open_table(path: Path) -> TableFile:
     return file
 
 
+class Folder(TableFile):
+    """The Parquet files of a folder as one table, in the order of their names."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.path, self._names = path, names
+        self.schema = open_table(path / names[0]).schema
+
+    def _batches(self, columns: Sequence[str], texts: Sequence[str], rows: int) -> Iterator[Any]:
+        for name in self._names:
+            part = open_table(self.path / name)
+            part.require([*columns, *texts], asked_by=f"{self.path / self._names[0]} has")
+            part.require_numbers(columns)
+            yield from part.batches(columns, texts, rows)
+
+
 def check_format(path: Path) -> str:
     """Return the format that a file's suffix stands for."""
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise Mistake(f"the suffix of {path} says no known format", f"known: {' '.join(FORMATS)}")
     return kind
-
-
-def is_numeric(kind: Any) -> bool:
-    """Tell whether a type of Arrow is one of numbers; a column without any value may be one."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return is_numeric(kind.value_type)
-    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-    return any(test(kind) for test in tests)
 
 
 def are_whole_numbers(texts: Any) -> bool:
@@ -176,7 +186,7 @@ class _Arrow(TableFile):
         fields = [self.schema.get_field_index(name) for name in (*columns, *texts)]
         reader = ipc.open_file(self._source, options=ipc.IpcReadOptions(included_fields=fields))
         for i in range(reader.num_record_batches):
-            yield from _slices(reader.get_batch(i).select([*columns, *texts]), rows)
+            yield from slices(reader.get_batch(i).select([*columns, *texts]), rows)
 
 
 class _Csv(TableFile):
@@ -203,7 +213,7 @@ class _Csv(TableFile):
         types = {name: pa.int64() if name in self.whole_numbers else pa.string() for name in texts}
         with self._open({**types, **dict.fromkeys(columns, pa.float64())}) as reader:
             for batch in reader:
-                yield from _slices(batch, rows)
+                yield from slices(batch, rows)
 
     def _open(self, types: dict[str, Any]) -> Any:
         converting = csv.ConvertOptions(
@@ -232,11 +242,6 @@ class _Csv(TableFile):
             except pa.ArrowInvalid:  # lines of unequal length and the like: there are no columns to look at
                 return None
         return None
-
-
-def _slices(batch: Any, rows: int) -> Iterator[Any]:
-    for start in range(0, len(batch), rows):
-        yield batch.slice(start, rows)
 
 
 def _is_number(text: str) -> bool:

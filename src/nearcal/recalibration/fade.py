@@ -114,7 +114,10 @@ class Fade(Correction):
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntFade":
         """Learn how isolated calibration points are among themselves; at most 10,000 of them stand for all."""
         near = left_out.neighborhood
-        own = OwnIsolation.of(view.index, view.points).sorted(near, left_out.workers.silent())
+        return self.learn_from(near, OwnIsolation.of(view.index, view.points).sorted(near, left_out.workers.silent()))
+
+    def learn_from(self, near: Neighborhood, own: FloatArray) -> "LearntFade":
+        """Learn from how isolated calibration points are, in increasing order."""
         own = own if len(own) > 1 else np.empty(0)  # one point alone has no distance from others
         start, gap = _limits(_on_log_scale(near, own), self.false_alarm)
         return LearntFade(self.false_alarm, self.to, start, gap, None)

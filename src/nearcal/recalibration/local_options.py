@@ -1,7 +1,7 @@
 """The options of local recalibration: what may be asked for."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from nearcal._arrays import check_choices, check_count, check_number
 from nearcal._errors import InvalidParameterError
@@ -14,9 +14,12 @@ from nearcal.space import METRICS, SEARCHES, Scaling
 
 if TYPE_CHECKING:
     from nearcal.recalibration.local import LocalRecalibrator
+    from nearcal.recalibration.sharded import ShardedRecalibrator
+
+    Options: TypeAlias = LocalRecalibrator | ShardedRecalibrator
 
 
-def neighborhood_of(options: "LocalRecalibrator", calibration: CalibrationScores) -> KNearest | WithinRadius:
+def neighborhood_of(options: "Options", calibration: CalibrationScores) -> KNearest | WithinRadius:
     """Return which of these calibration points are asked."""
     n_cal, weights = len(calibration), calibration.weights
     if options.radius is not None:
@@ -30,7 +33,7 @@ def neighborhood_of(options: "LocalRecalibrator", calibration: CalibrationScores
     return KNearest(options.k, float(options.eps), options.smoothing, weights)
 
 
-def check_options(options: "LocalRecalibrator") -> None:
+def check_options(options: "Options") -> None:
     """Refuse what cannot be learnt from, whatever the calibration set."""
     _check_neighborhood(options)
     check_number(options.eps, "eps", least=0.0)
@@ -49,7 +52,7 @@ def check_options(options: "LocalRecalibrator") -> None:
         Workers.of(options.workers)
 
 
-def _check_neighborhood(options: "LocalRecalibrator") -> None:
+def _check_neighborhood(options: "Options") -> None:
     if (options.k is None) == (options.radius is None):
         raise InvalidParameterError(
             f"give exactly one of k and radius, got k={options.k!r} and radius={options.radius!r}; k=1000 is the "
@@ -71,7 +74,7 @@ def _check_neighborhood(options: "LocalRecalibrator") -> None:
         )
 
 
-def _check_corrections(options: "LocalRecalibrator") -> None:
+def _check_corrections(options: "Options") -> None:
     if not isinstance(options.corrections, Sequence):
         raise InvalidParameterError(
             f"corrections must be a sequence, such as (nearcal.Polish(),), got {options.corrections!r}"

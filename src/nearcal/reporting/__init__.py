@@ -4,7 +4,26 @@ Not named after :func:`nearcal.report`: importing a package of that name would p
 """
 
 from nearcal.reporting import plots
-from nearcal.reporting._evaluate import Evaluation, Metric, evaluate
+from nearcal.reporting._evaluate import (
+    Evaluation,
+    EvaluationPlan,
+    Metric,
+    evaluate,
+    judge_all,
+    judge_rows,
+    plan_evaluation,
+)
 from nearcal.reporting._report import Report, report
 
-__all__ = ["Evaluation", "Metric", "Report", "evaluate", "plots", "report"]
+__all__ = [
+    "Evaluation",
+    "EvaluationPlan",
+    "Metric",
+    "Report",
+    "evaluate",
+    "judge_all",
+    "judge_rows",
+    "plan_evaluation",
+    "plots",
+    "report",
+]

@@ -1,7 +1,7 @@
 """One table of all that matters, before and after recalibration."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,20 +151,66 @@ def evaluate(
     named = as_named(dists)
     n = len(next(iter(named.values())))
     response = as_response(y, n, "y")
+    fades = any(isinstance(dist, Recalibrated) and dist.expected_faded is not None for dist in named.values())
+    plan = plan_evaluation(
+        n, space, coverage, regions=regions, metrics=metrics, groups=groups, time=time, bootstrap=bootstrap, rng=rng,
+        fades=fades,
+    )  # fmt: skip
+    return judge_all({name: judge_rows(dist, response, plan) for name, dist in named.items()}, plan)
+
+
+class EvaluationPlan(NamedTuple):
+    """What an evaluation looks at: coverage, metrics, regions, its bootstrap, and which rows belong together."""
+
+    coverage: float
+    metrics: list[Metric]
+    places: Regions | None
+    bootstrap: int
+    seed: int
+    units: IntArray | None
+    points: FloatArray | None
+
+
+def plan_evaluation(
+    n: int, space: Any, coverage: float, *, regions: Any, metrics: Sequence[Metric] | None, groups: Any, time: Any,
+    bootstrap: int, rng: Seed, fades: bool,
+) -> EvaluationPlan:  # fmt: skip
+    """Return what is looked at in n rows, whoever computes what of each; arguments as in :func:`evaluate`."""
     generator = as_generator(rng)
     regions = min(_REGIONS, n) if regions is None else regions
     has_regions = space is not None or not isinstance(regions, int)
     places = as_regions(regions, space, n, generator) if has_regions else None
-    fades = any(isinstance(dist, Recalibrated) and dist.expected_faded is not None for dist in named.values())
     chosen = _choose(metrics, has_regions=has_regions, fades=fades)
     points = as_space(space, "space", n) if set(chosen) & set(_CONDITIONAL) else None
     units = as_units(groups, time, n)
     seed = int(generator.integers(2**63))
-    results = []
-    for dist in named.values():
-        samples = check_count(bootstrap, "bootstrap", 2)
-        results.append(_Judged(dist, response, coverage, places, chosen, samples, seed, units, points))
-    return _tabulate(list(named), chosen, results)
+    samples = check_count(bootstrap, "bootstrap", 2)
+    return EvaluationPlan(check_coverage(coverage), chosen, places, samples, seed, units, points)
+
+
+def judge_rows(dist: Distribution, y: FloatArray, plan: EvaluationPlan, start: int = 0) -> dict[str, FloatArray]:
+    """Return by name what an evaluation asks of each row; of any part of the rows, ``start`` being those before it."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what is beyond the largest number is infinite
+        lower, upper = dist.interval(plan.coverage)
+        chance = np.random.default_rng(plan.seed)
+        chance.bit_generator.advance(start)  # type: ignore[attr-defined]  # one number a row
+        columns = {"pit": pit(dist, y, chance), "covered": ((lower <= y) & (y <= upper)).astype(np.float64)}
+        columns |= {"width": upper - lower, "interval_score": score_interval(lower, upper, y, plan.coverage)}
+        if "crps" in plan.metrics:
+            columns["crps"] = crps(dist, y)
+        if "log_score" in plan.metrics:
+            has_density = getattr(dist, "has_density", True)
+            columns["log_score"] = log_score(dist, y) if has_density else np.full(len(y), np.nan)
+        if "faded" in plan.metrics:
+            columns["faded"] = np.full(len(y), np.nan)
+            if isinstance(dist, Recalibrated) and dist.expected_faded is not None:
+                columns["faded"] = (dist.trust < 1).astype(np.float64)
+        return {**columns, "error": dist.mean() - y}
+
+
+def judge_all(judged: Mapping[str, Mapping[str, FloatArray]], plan: EvaluationPlan) -> Evaluation:
+    """Return the table, given what :func:`judge_rows` says of all rows by every method."""
+    return _tabulate(list(judged), plan.metrics, [_Judged(columns, plan) for columns in judged.values()])
 
 
 def as_named(dists: Any) -> dict[str, Distribution]:
@@ -199,63 +245,29 @@ def _choose(metrics: Sequence[Metric] | None, *, has_regions: bool, fades: bool)
 class _Judged:
     """The metrics of one method: each a function of means over rows, so that reweighting rows bootstraps them all."""
 
-    def __init__(
-        self,
-        dist: Distribution,
-        y: FloatArray,
-        coverage: float,
-        regions: Regions | None,
-        metrics: list[Metric],
-        bootstrap: int,
-        seed: int,
-        units: IntArray | None,
-        points: FloatArray | None,
-    ) -> None:
+    def __init__(self, judged: Mapping[str, FloatArray], plan: EvaluationPlan) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # what is beyond the largest number is infinite
-            self._judge(dist, y, coverage, regions, metrics, bootstrap, seed, units, points)
+            self._judge(dict(judged), plan)
 
-    def _judge(
-        self,
-        dist: Distribution,
-        y: FloatArray,
-        coverage: float,
-        regions: Regions | None,
-        metrics: list[Metric],
-        bootstrap: int,
-        seed: int,
-        units: IntArray | None,
-        points: FloatArray | None,
-    ) -> None:
-        lower, upper = dist.interval(check_coverage(coverage))
-        values = pit(dist, y, seed)
-        covered = ((lower <= y) & (y <= upper)).astype(np.float64)
-        columns = {"coverage": covered, "width": upper - lower}
-        columns["interval_score"] = score_interval(lower, upper, y, coverage)
-        if "crps" in metrics:
-            columns["crps"] = crps(dist, y)
-        if "log_score" in metrics:
-            has_density = getattr(dist, "has_density", True)
-            columns["log_score"] = log_score(dist, y) if has_density else np.full(len(y), np.nan)
-        if "faded" in metrics:
-            columns["faded"] = np.full(len(y), np.nan)
-            if isinstance(dist, Recalibrated) and dist.expected_faded is not None:
-                columns["faded"] = (dist.trust < 1).astype(np.float64)
-        if points is not None:
-            columns |= _conditional_columns(covered > 0, points, coverage, metrics, seed)
-        error = dist.mean() - y
+    def _judge(self, judged: dict[str, FloatArray], plan: EvaluationPlan) -> None:
+        values, covered, error = judged.pop("pit"), judged.pop("covered"), judged.pop("error")
+        columns = {"coverage": covered, **judged}
+        if plan.points is not None:
+            columns |= _conditional_columns(covered > 0, plan.points, plan.coverage, plan.metrics, plan.seed)
         self.largest_error = float(np.abs(error).max()) or 1.0  # whose square may be beyond the largest number
         columns["rmse"] = (error / self.largest_error) ** 2 if np.isfinite(self.largest_error) else np.abs(error)
         self.names = list(columns)
-        self.nominal = coverage
-        self.region_count = len(regions.rows) if regions else 0
-        blocks = [*columns.values(), *(values[:, np.newaxis] <= PCE_LEVELS).T, *_memberships(regions, covered)]
-        table = np.column_stack(blocks)
+        self.nominal = plan.coverage
+        self.region_count = len(plan.places.rows) if plan.places else 0
+        blocks = [*columns.values(), *(values[:, np.newaxis] <= PCE_LEVELS).T, *_memberships(plan.places, covered)]
+        table, metrics = np.column_stack(blocks), plan.metrics
         self.value = self._metrics(table.mean(axis=0), metrics)
-        self.resampled = self._metrics(_weighted_means(table, bootstrap, np.random.default_rng(seed), units), metrics)
+        random = np.random.default_rng(plan.seed)
+        self.resampled = self._metrics(_weighted_means(table, plan.bootstrap, random, plan.units), metrics)
         if "ks_p_value" in metrics:
-            share = effective_share(values, units)
+            share = effective_share(values, plan.units)
             self.value["ks_p_value"] = np.array(run_test("kolmogorov-smirnov", np.sort(values), share).p_value)
-            self.resampled["ks_p_value"] = np.full(bootstrap, np.nan)
+            self.resampled["ks_p_value"] = np.full(plan.bootstrap, np.nan)
 
     def _metrics(self, means: FloatArray, metrics: list[Metric]) -> dict[str, FloatArray]:
         """Return the metrics of means whose last axis runs over the columns."""

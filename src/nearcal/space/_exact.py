@@ -25,6 +25,7 @@ from nearcal.space.search import MOST_PAIRS, Metric, Neighbors, equal_rows
 _MOST_SAMPLED = 4096  # points on which the filter guesses how far the k nearest reach
 _MANY_POINTS = 2**18  # for which these tell too little: a search among one point in 32 does better
 _THINNING, _MOST_SAMPLED_OF_THINNED = 32, 1024
+_CORNERS: tuple[tuple[Any, str], ...] = ((np.nanmin, "low"), (np.nanmax, "high"))
 _LOOSEST = 1e100  # an eps whose square is a number: a larger one makes infinite what divides an infinite bound
 
 
@@ -117,15 +118,21 @@ class LeafBoxes:
         self, n: int, leaves: FloatArray, ids: NDArray[np.int32], cut_dim: NDArray[np.int32], cut_value: FloatArray
     ) -> None:
         leaves = _freeze(leaves)
-        d = leaves.shape[1]
-        self.shape = n, d
+        self.shape = n, leaves.shape[1]
+        boxes = _group_boxes(np.nanmin(leaves, axis=2), np.nanmax(leaves, axis=2))
         self.tree = Tree(
-            leaves=leaves,
-            ids=_freeze(ids),
-            **_group_boxes(np.nanmin(leaves, axis=2), np.nanmax(leaves, axis=2)),
-            cut_dim=_freeze(cut_dim),
-            cut_value=_freeze(cut_value),
+            leaves=leaves, ids=_freeze(ids), **boxes, cut_dim=_freeze(cut_dim), cut_value=_freeze(cut_value)
         )
+
+    @classmethod
+    def of_arrays(cls, n: int, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return an index of n points whose arrays but the boxes of groups lie ready: nothing of the leaves is read."""
+        index = cls.__new__(cls)
+        index.shape = n, arrays["leaves"].shape[1]
+        group_low, group_high = (reduce(arrays[name], axis=2).T[None] for reduce, name in _CORNERS)
+        held = {name: _freeze(array) for name, array in arrays.items()}
+        index.tree = Tree(**held, group_low=_freeze(group_low), group_high=_freeze(group_high))
+        return index
 
     def _to_saved(self) -> dict[str, Any]:
         """Return all but the boxes, which follow from the leaves in no time."""

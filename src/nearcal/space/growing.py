@@ -207,7 +207,7 @@ class GrowingIndex:
             else:
                 found = index.within_each(queries, bounds)  # type: ignore[attr-defined]
             parts.append(replace(found, indices=found.indices + np.int32(start)))
-        return _side_by_side(parts, len(queries))
+        return side_by_side(parts, len(queries))
 
     def _pick(
         self, found: Neighbors, added: Neighbors, queries: FloatArray, k: int, need: int, rows: IntArray, out: "Nearest"
@@ -235,11 +235,11 @@ class GrowingIndex:
             found = index.within(points[:rows], radius, most)
             rows = len(found.radius)
             parts.append(replace(found, indices=found.indices + np.int32(start)))
-        near = _side_by_side([_first_rows(part, rows) for part in parts], rows)
+        near = side_by_side([first_rows(part, rows) for part in parts], rows)
         if kept is not None:
             near = _renumbered(near, self._numbers)
         rows = min(max(1, int(np.searchsorted(near.indptr[1:], most, side="right"))), rows)
-        return replace(_first_rows(near, rows), radius=np.full(rows, radius))
+        return replace(first_rows(near, rows), radius=np.full(rows, radius))
 
 
 def grow(index: NeighborIndex, points: Callable[[], FloatArray], plan: IndexPlan) -> Growing:
@@ -264,7 +264,7 @@ def _is_joined(earlier: _Segment, stop: int) -> bool:
     return earlier.stop - earlier.start < _JOINED * (stop - earlier.stop)
 
 
-def _side_by_side(parts: Sequence[Neighbors], rows: int) -> Neighbors:
+def side_by_side(parts: Sequence[Neighbors], rows: int) -> Neighbors:
     """Return the neighbours of each query in several sets of points, those of earlier sets first."""
     if len(parts) == 1:
         return parts[0]
@@ -278,7 +278,8 @@ def _side_by_side(parts: Sequence[Neighbors], rows: int) -> Neighbors:
     return Neighbors(indptr, indices[order], distances[order], parts[0].radius)
 
 
-def _first_rows(near: Neighbors, rows: int) -> Neighbors:
+def first_rows(near: Neighbors, rows: int) -> Neighbors:
+    """Return the neighbours of the first queries."""
     if rows == len(near.radius):
         return near
     end = near.indptr[rows]

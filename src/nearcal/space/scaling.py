@@ -154,7 +154,12 @@ def _deviation(space: FloatArray, weights: FloatArray | None) -> FloatArray:
 def is_constant(space: FloatArray, weights: FloatArray | None = None) -> NDArray[np.bool_]:
     """Tell which columns do not vary."""
     # the rounding of the mean gives a constant column a tiny deviation
-    return _deviation(space, weights) <= np.maximum(1e-14 * np.abs(space).max(axis=0), _LEAST_DEVIATION)
+    return _deviation(space, weights) <= constant_limit(np.abs(space).max(axis=0))
+
+
+def constant_limit(largest: FloatArray) -> FloatArray:
+    """Return the deviation up to which a column counts as constant, given its largest magnitude."""
+    return np.maximum(1e-14 * largest, _LEAST_DEVIATION)
 
 
 def _whitening(space: FloatArray, center: FloatArray, weights: FloatArray | None, components: int | None) -> FloatArray:
