@@ -1,7 +1,7 @@
 """Where calibration points are: the scaling of a space, and the search for neighbours in it."""
 
 from nearcal.space.calibration_space import MOST_AXES, CalibrationSpace, SpeakersIndex, View
-from nearcal.space.folds import Folds, as_folds, in_order, share_of
+from nearcal.space.folds import Fold, Folds, as_folds, in_order, share_of
 from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
 from nearcal.space.ranges import Ranges, falling, upper_limit
 from nearcal.space.row_relations import as_units, kept_relations
@@ -28,6 +28,7 @@ __all__ = [
     "SCALINGS",
     "SEARCHES",
     "CalibrationSpace",
+    "Fold",
     "Folds",
     "Growing",
     "GrowingIndex",
