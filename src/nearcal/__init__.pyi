@@ -4,6 +4,7 @@ from nearcal import datasets as datasets
 from nearcal import diagnostics as diagnostics
 from nearcal import scores as scores
 from nearcal._errors import ArtefactError as ArtefactError
+from nearcal._errors import CompilationError as CompilationError
 from nearcal._errors import DependenceWarning as DependenceWarning
 from nearcal._errors import InvalidInputError as InvalidInputError
 from nearcal._errors import InvalidParameterError as InvalidParameterError
@@ -17,6 +18,9 @@ from nearcal._errors import ThinNeighborhoodError as ThinNeighborhoodError
 from nearcal._errors import TiesWarning as TiesWarning
 from nearcal._table import Table as Table
 from nearcal._version import __version__ as __version__
+from nearcal.compiled import CompilationLoss as CompilationLoss
+from nearcal.compiled import CompiledRecalibrator as CompiledRecalibrator
+from nearcal.compiled import compile as compile
 from nearcal.distributed import dask as dask
 from nearcal.distributed import spark as spark
 from nearcal.distributions import Distribution as Distribution

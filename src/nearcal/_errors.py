@@ -9,6 +9,7 @@
       OverlapError (ValueError)            calibration and new points hardly meet: no weights make up for a shift
       NotFittedError (ValueError, AttributeError)   recalibrate before fit
       MissingExtraError (ImportError)      an optional package is not installed
+      CompilationError (ValueError)        compiling a recalibrator would lose more than it may
       ArtefactError (OSError)              a file is damaged, foreign or of a newer format, or cannot be written
 
     TiesWarning (UserWarning)              many calibration rows share a response
@@ -49,6 +50,14 @@ class NotFittedError(NearcalError, ValueError, AttributeError):
 
 class MissingExtraError(NearcalError, ImportError):
     """A feature needs an optional package that is not installed."""
+
+
+class CompilationError(NearcalError, ValueError):
+    """Compiling a recalibrator would lose more than it may; ``loss`` tells what."""
+
+    def __init__(self, message: str, loss: object = None) -> None:
+        super().__init__(message)
+        self.loss = loss
 
 
 class ArtefactError(NearcalError, OSError):

@@ -78,6 +78,10 @@ class Fingerprint:
                 return cls(model, layers, rows, quantiles, positions)
         return cls(model, layers)
 
+    def without_rows(self) -> "Fingerprint":
+        """Return what is known of the model itself, without any input of the calibration set."""
+        return Fingerprint(self.model, self.layers)
+
     def require(self, adapter: ModelAdapter, run: Run) -> None:
         """Refuse a model that is not the one that was calibrated.
 

@@ -104,7 +104,7 @@ class KNNRegressor(LocalRecalibrator):
         """Learn again all that was learnt from the calibration set, as :meth:`LocalRecalibrator.relearn` does."""
         self._require_fitted()
         y, given = self.calibration_.z * self.unit_, self.calibration_.given_weights
-        return self.fit(None, y, self._positions(), groups=groups, time=time, gap=gap, sample_weight=given)
+        return self.fit(None, y, self.positions(), groups=groups, time=time, gap=gap, sample_weight=given)
 
     def _hold_rows(self, calibration: CalibrationScores, *parts: Any, **more: Any) -> None:
         unit = self.unit_ if self.corrections_ else _unit_of(calibration.z * self.unit_)

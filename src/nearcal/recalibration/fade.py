@@ -119,17 +119,17 @@ class Fade(Correction):
     def learn_from(self, near: Neighborhood, own: FloatArray) -> "LearntFade":
         """Learn from how isolated calibration points are, in increasing order."""
         own = own if len(own) > 1 else np.empty(0)  # one point alone has no distance from others
-        start, gap = _limits(_on_log_scale(near, own), self.false_alarm)
+        start, gap = limits_of(log_isolation(near, own), self.false_alarm)
         return LearntFade(self.false_alarm, self.to, start, gap, None)
 
 
-def _on_log_scale(neighborhood: Neighborhood, isolation: FloatArray) -> FloatArray:
+def log_isolation(neighborhood: Neighborhood, isolation: FloatArray) -> FloatArray:
     """Return the logarithm of distances, or minus that of numbers of neighbours."""
     with np.errstate(divide="ignore"):
         return np.log(isolation) if isinstance(neighborhood, KNearest) else -np.log(-isolation)
 
 
-def _limits(own: FloatArray, false_alarm: float) -> tuple[float, float]:
+def limits_of(own: FloatArray, false_alarm: float) -> tuple[float, float]:
     """Return up to where a row is trusted, and over what it loses all trust."""
     start = upper_limit(own, false_alarm)
     middle = upper_limit(own, 0.5)
@@ -163,7 +163,10 @@ class LearntFade(LearntCorrection):
 
     def trust(self, neighborhood: Neighborhood, isolation: FloatArray) -> FloatArray:
         """Return the trust in rows by their isolation."""
-        beyond = _on_log_scale(neighborhood, isolation)
+        return self.trust_at(log_isolation(neighborhood, isolation))
+
+    def trust_at(self, beyond: FloatArray) -> FloatArray:
+        """Return the trust in rows by their isolation on the scale of logarithms."""
         with np.errstate(invalid="ignore"):
             return np.where(beyond > self.start, falling((beyond - self.start) / self.gap), 1.0)
 

@@ -258,16 +258,7 @@ class LocalRecalibrator(ChangingSet):
         ``dist_cal`` are those given to ``fit``, with the ``folds`` that said who may speak for whom; a point for which
         nobody may has NaN. The result has shape (n, s) for s scores.
         """
-        self._require_fitted()
-        space = self._ready(self._positions(), self.calibration_, self.neighborhood_, folds)
-        left_out = LeaveOneOut(
-            self.calibration_,
-            lambda: space.views,
-            self.neighborhood_,
-            self.quantile_rule_,
-            Workers.of(self.workers),
-            tuple(one for one in self.corrections_ if not isinstance(one, LearntFade)),
-        )
+        left_out = self.left_out(folds)
 
         def values(steps: Steps, rows: IntArray) -> FloatArray:
             at, base = np.broadcast_to(scores, (len(rows), len(scores))), dist_cal[rows]
@@ -276,6 +267,19 @@ class LocalRecalibrator(ChangingSet):
             return steps.quantiles(base, ndtr(at))
 
         return left_out.gather(values, np.full((len(self.calibration_), len(scores)), np.nan))
+
+    def left_out(self, folds: Folds | None = None) -> LeaveOneOut:
+        """Return calibration points each among the others, as they are before any fading."""
+        self._require_fitted()
+        space = self._ready(self.positions(), self.calibration_, self.neighborhood_, folds)
+        return LeaveOneOut(
+            self.calibration_,
+            lambda: space.views,
+            self.neighborhood_,
+            self.quantile_rule_,
+            Workers.of(self.workers),
+            tuple(one for one in self.corrections_ if not isinstance(one, LearntFade)),
+        )
 
     def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:
         """Return the recalibrated distributions of new rows; nothing is computed before it is asked for.

@@ -145,9 +145,9 @@ class ChangingSet(Recalibrator):
         self._require_fitted()
         self._check_options()
         folds = as_folds(groups, time, gap, self.n_cal_)
-        return self._learn(self.calibration_, self._positions(), folds)
+        return self._learn(self.calibration_, self.positions(), folds)
 
-    def _positions(self) -> FloatArray:
+    def positions(self) -> FloatArray:
         """Return where calibration points are, as it was given."""
         return self.index_.points if self.positions_ is None else self.positions_.array
 
@@ -155,7 +155,7 @@ class ChangingSet(Recalibrator):
         near = self.neighborhood_
         eps = near.eps if isinstance(near, KNearest) else 0.0
         plan = IndexPlan(self.index_.metric, self.search, near.least, eps)
-        return grow(self.index_, lambda: self.space_map_(self._positions()), plan)
+        return grow(self.index_, lambda: self.space_map_(self.positions()), plan)
 
     def _hold_rows(
         self,

@@ -69,19 +69,7 @@ class Polish(Correction):
             scores, rows = scores[latest], rows[latest]
         of_points = left_out.calibration.weights
         weights = None if of_points is None else of_points.relative[rows]
-        different, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-        if len(different) < 2:
-            return None
-        if weights is None:
-            worth = ndtri((np.cumsum(counts) - (counts - 1) / 2) / (len(scores) + 1))
-        else:
-            mass, n = np.bincount(place, weights / weights.sum()), effective_size(weights)
-            worth = ndtri((n * (np.cumsum(mass) - mass / 2) + 0.5) / (n + 1))
-        if len(worth) > _KNOTS:
-            kept = np.unique(np.searchsorted(worth, np.linspace(worth[0], worth[-1], _KNOTS)))
-            different, worth = different[kept], worth[kept]
-        # s ± (1 + |s|), in a form that rounding leaves increasing
-        return LearntPolish(worth, np.clip(different, 2 * np.minimum(worth, 0.0) - 1, 2 * np.maximum(worth, 0.0) + 1))
+        return polish_of(scores, weights)
 
 
 @savable
@@ -117,6 +105,23 @@ class LearntPolish(LearntCorrection):
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         line = check_fields(saved, {"map": instance(Curve)})["map"].line
         return cls(line.scores[0], line.values[0])
+
+
+def polish_of(scores: FloatArray, weights: FloatArray | None) -> LearntPolish | None:
+    """Return the map of scores that points had among others to what these turned out to be worth, by :class:`Polish`."""
+    different, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    if len(different) < 2:
+        return None
+    if weights is None:
+        worth = ndtri((np.cumsum(counts) - (counts - 1) / 2) / (len(scores) + 1))
+    else:
+        mass, n = np.bincount(place, weights / weights.sum()), effective_size(weights)
+        worth = ndtri((n * (np.cumsum(mass) - mass / 2) + 0.5) / (n + 1))
+    if len(worth) > _KNOTS:
+        kept = np.unique(np.searchsorted(worth, np.linspace(worth[0], worth[-1], _KNOTS)))
+        different, worth = different[kept], worth[kept]
+    # s ± (1 + |s|), in a form that rounding leaves increasing
+    return LearntPolish(worth, np.clip(different, 2 * np.minimum(worth, 0.0) - 1, 2 * np.maximum(worth, 0.0) + 1))
 
 
 def _left_out_scores(left_out: "LeaveOneOut") -> tuple[FloatArray, IntArray]:

@@ -282,7 +282,7 @@ class Recalibrated(Distribution):
     @cached_property
     def _describe(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         n, scores = len(self), self.scores
-        size, radius = np.broadcast_to(scores.effective_size(n), n), np.full(n, np.inf)
+        size, radius = np.broadcast_to(scores.effective_size(n), n), scores.radius(n).view()
         trust = scores.trust_in(n).view()
         if scores.loudest is not None:
             radius = scores.loudest.radius.view()
@@ -332,7 +332,9 @@ class Recalibrated(Distribution):
         """
         check_false_alarm(false_alarm)
         nearest = self if self.scores.loudest is None else self.scores.loudest
-        scores = nearest.scores
+        scores, known = nearest.scores, nearest.scores.isolation()
+        if known is not None:
+            return judge(*self._describe, *known, false_alarm)
         if not isinstance(scores, LocalScores):
             return unknown_reliability(*self._describe, false_alarm)
 

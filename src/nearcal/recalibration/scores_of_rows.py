@@ -79,6 +79,14 @@ class ScoresOfRows(ABC):
         """Return the number of equally weighted scores that would tell as much, shape (rows,)."""
         return np.full(rows, np.nan)
 
+    def radius(self, rows: int) -> FloatArray:
+        """Return the distance at which the weights of calibration points vanish, shape (rows,): infinite if none do."""
+        return np.full(rows, np.inf)
+
+    def isolation(self) -> tuple[FloatArray, FloatArray] | None:
+        """Return how isolated rows are, and calibration points, in increasing order, where that is known beforehand."""
+        return None
+
     @property
     def loudest(self) -> "Recalibrated | None":
         """Whose neighbourhoods tell how near rows are to calibration points, where these scores have none."""
@@ -219,7 +227,8 @@ class CombinedScores(CurveOfEachRow):
     def loudest(self) -> "Recalibrated | None":
         """The part of the greatest weight, of those that look at neighbours if there are any."""
         order = sorted(range(len(self.parts)), key=lambda place: -self.weights[place])
-        return next((self.parts[p] for p in order if self.parts[p].scores.asks_neighbors), None)
+        knowing = (p for p in order if self.parts[p].scores.asks_neighbors or self.parts[p].scores.isolation())
+        return next((self.parts[p] for p in knowing), None)
 
     def take(self, rows: IntArray) -> "CombinedScores":
         """Return the scores of the chosen rows."""

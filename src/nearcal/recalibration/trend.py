@@ -78,7 +78,7 @@ class Trend(Correction):
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntTrend | None":
         """Learn from all scores, once a view; None if the mean of all scores tells as much."""
         if "trend" not in view.kept:
-            view.kept["trend"] = _learn(view, left_out.calibration)
+            view.kept["trend"] = learn_trend(view, left_out.calibration)
         return view.kept["trend"]
 
 
@@ -137,7 +137,7 @@ class LearntTrend(LearntCorrection):
         """Return the function learnt with the same settings from the points that may be learnt from there."""
         key = "trend", self.width, self.ridge
         if key not in view.kept:
-            view.kept[key] = _learn(view, calibration, self.width, self.ridge) or LearntCorrection()
+            view.kept[key] = learn_trend(view, calibration, self.width, self.ridge) or LearntCorrection()
         return view.kept[key]
 
     def move(
@@ -186,7 +186,7 @@ class _Fit(NamedTuple):
     residuals: FloatArray
 
 
-def _learn(
+def learn_trend(
     view: View, calibration: CalibrationScores, width: float | None = None, ridge: float | None = None
 ) -> LearntTrend | None:
     """Return the trend of the scores that may be learnt from, with the settings given or the best."""

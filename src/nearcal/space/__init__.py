@@ -2,7 +2,7 @@
 
 from nearcal.space.calibration_space import MOST_AXES, CalibrationSpace, SpeakersIndex, View
 from nearcal.space.column_sums import ColumnSums
-from nearcal.space.folds import Folds, as_folds, in_order, share_of
+from nearcal.space.folds import Fold, Folds, as_folds, in_order, share_of
 from nearcal.space.growing import Growing, GrowingIndex, IndexPlan, grow, settle
 from nearcal.space.ranges import Ranges, falling, upper_limit
 from nearcal.space.row_relations import as_groups, as_units, kept_relations
@@ -33,6 +33,7 @@ __all__ = [
     "SEARCHES",
     "CalibrationSpace",
     "ColumnSums",
+    "Fold",
     "Folds",
     "Found",
     "Growing",

@@ -1,0 +1,199 @@
+"""Compiling: from a fitted recalibrator, or a calibrated model, to a small function of the position."""
+
+import copy
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nearcal._arrays import as_generator, check_number
+from nearcal._errors import CompilationError, InvalidInputError, InvalidParameterError
+from nearcal.compiled.crossfit import CrossFit, Trial, features_of
+from nearcal.compiled.lessons import teach
+from nearcal.compiled.loss import take_over
+from nearcal.compiled.network import Effort
+from nearcal.compiled.recalibrator import CompiledRecalibrator
+from nearcal.compiled.student import Form, Student
+from nearcal.compiled.surroundings import Surroundings
+from nearcal.distributions import Distribution, Seed, require_distribution
+from nearcal.models import CalibratedModel, Recalibration
+from nearcal.recalibration import CombinedRecalibrator, IdentityRecalibrator, KNNRegressor, LocalRecalibrator
+from nearcal.recalibration.curve import Curve
+from nearcal.recalibration.for_all_rows import RecalibratorOfAllRows
+from nearcal.space import Folds, as_folds
+
+Any_ = TypeVar("Any_")
+
+TOLERANCE = 0.02
+_LEAST_POINTS = 20
+_STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.3, 800, 2500
+
+
+def compile(
+    model_or_recalibrator: Any,
+    *,
+    tolerance: float = TOLERANCE,
+    dist_cal: Distribution | None = None,
+    groups: Any = None,
+    time: Any = None,
+    gap: Any = None,
+    rng: Seed = 0,
+) -> Any:
+    """Compile a fitted recalibrator, or the one of a calibrated model, to a small function of the position.
+
+    What neighbourhoods say is learnt once, by a student: a network, with or without a smooth trend beside it. A row then
+    costs about a microsecond, needs no search, and no calibration row is kept. What that loses is measured by
+    cross-fitting: students and exact recalibrators that have not seen a fold of the calibration set judge it. Beyond a
+    tolerance nothing is returned.
+
+    Parameters
+    ----------
+    model_or_recalibrator : CalibratedModel, Recalibration, or a fitted recalibrator
+        Of local recalibration with all its options and corrections, of several models combined, or one that treats all
+        rows alike, which is taken over as it is.
+    tolerance : float
+        The largest loss of CRPS, relative to that of exact recalibration.
+    dist_cal : Distribution, optional
+        Predictive distributions of the calibration points, such as ``model.base(X_cal)``, in the order of ``fit`` and
+        without points of weight 0: the loss is then that of responses. Without it CRPS is on the scale of normal
+        scores, on which all rows count alike, whatever the spread of their predictions.
+    groups, time, gap
+        Which calibration rows may speak for which, as in :func:`nearcal.tune`: students are judged by such folds.
+    rng : int, numpy.random.Generator or None
+        Of folds, first weights and batches. The same seed gives the same result.
+
+    Returns
+    -------
+    CalibratedModel, Recalibration, CombinedRecalibrator or CompiledRecalibrator
+        Of the kind that was given, with the same interface; its recalibrator tells what was lost, ``loss_``.
+
+    Raises
+    ------
+    CompilationError
+        Where the loss is above the tolerance.
+
+    Examples
+    --------
+    >>> import numpy as np, nearcal as nc
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.uniform(1, 3, size=(600, 1))
+    >>> rc = nc.LocalRecalibrator(k=100).fit(nc.Normal(np.zeros(600), 1.0), rng.normal(0.0, x[:, 0]), x)
+    >>> compiled = nc.compile(rc)
+    >>> compiled.recalibrate(nc.Normal([0.0, 0.0], 1.0), [[1.2], [2.8]]).std().round()
+    array([1., 3.])
+    >>> bool(compiled.loss_.loss < 0.02)
+    True
+    """
+    check_number(tolerance, "tolerance", least=0.0)
+    given = model_or_recalibrator
+    options = {"tolerance": float(tolerance), "rng": as_generator(rng)}
+    if isinstance(given, CalibratedModel | Recalibration):
+        n = _n_cal(given.recalibrator)
+        compiled = compile_recalibrator(given.recalibrator, dist_cal, as_folds(groups, time, gap, n), **options)
+        reason = f"{given.reason}\n{_summary(compiled)}"
+        fingerprint = None if given.fingerprint is None else given.fingerprint.without_rows()
+        # how it was tuned holds the exact recalibrator, with all calibration rows
+        return replace(given, recalibrator=compiled, reason=reason, tuning=None, fingerprint=fingerprint)
+    return compile_recalibrator(given, dist_cal, as_folds(groups, time, gap, _n_cal(given)), **options)
+
+
+def compile_recalibrator(
+    exact: Any, dist_cal: Distribution | None, folds: Folds | None, *, tolerance: float, rng: np.random.Generator
+) -> Any:
+    """Compile a recalibrator, whatever its kind: the one place that knows how."""
+    if isinstance(exact, CompiledRecalibrator):
+        return exact
+    if isinstance(exact, RecalibratorOfAllRows):
+        law = exact.law_ if isinstance(exact.law_, Curve) else exact.law_.curve(predictive=False)
+        return CompiledRecalibrator.of(law, None, take_over("one law of all rows"), exact, exact.n_cal_, None)
+    if isinstance(exact, IdentityRecalibrator):
+        knots = np.array([-1.0, 1.0])
+        law = Curve.shared(knots, knots)
+        return CompiledRecalibrator.of(law, None, take_over("no recalibration"), exact, exact.n_cal_, None)
+    if isinstance(exact, CombinedRecalibrator):
+        return _compile_combined(exact, dist_cal, folds, tolerance, rng)
+    if isinstance(exact, LocalRecalibrator) and not isinstance(exact, KNNRegressor):
+        return _compile_local(exact, dist_cal, folds, tolerance, rng)
+    raise InvalidParameterError(
+        "recalibrator must be local, or combined of such, or one that treats all rows alike, since what is compiled is "
+        f"a function of the position, got {type(exact).__name__}; keep it as it is"
+    )
+
+
+def _compile_combined(
+    exact: CombinedRecalibrator, dist_cal: Any, folds: Folds | None, tolerance: float, rng: np.random.Generator
+) -> CombinedRecalibrator:
+    """Compile every member; what combines them is small already."""
+    parts = [None] * len(exact.members_) if dist_cal is None else dist_cal.components
+    compiled = copy.copy(exact)
+    compiled.members_ = tuple(
+        compile_recalibrator(member, part, folds, tolerance=tolerance, rng=rng)
+        for member, part in zip(exact.members_, parts, strict=True)
+    )
+    compiled.members = compiled.members_
+    return compiled
+
+
+def _compile_local(
+    exact: LocalRecalibrator, dist_cal: Any, folds: Folds | None, tolerance: float, rng: np.random.Generator
+) -> CompiledRecalibrator:
+    n = exact.n_cal_
+    if n < _LEAST_POINTS:
+        raise InvalidInputError(
+            f"a recalibrator to compile must have at least {_LEAST_POINTS} calibration points, got {n}; keep it as it is"
+        )
+    if dist_cal is not None and len(require_distribution(dist_cal, "dist_cal")) != n:
+        raise InvalidInputError(
+            f"dist_cal must be the distributions of the {n} calibration points that have a weight, got {len(dist_cal)}"
+        )
+    fit = CrossFit(exact, dist_cal, folds, rng)
+    best = _best_form(fit, tolerance)
+    loss = fit.loss(best)
+    if not loss.loss <= tolerance:
+        raise CompilationError(
+            f"compiling must lose at most tolerance={tolerance:.2%} of CRPS against exact recalibration, got "
+            f"{loss.loss:+.2%} ± {loss.standard_error:.2%} on {loss.rows} calibration rows, at best, by a {best.form}; "
+            f"keep the exact recalibrator, give tolerance={np.ceil(100 * loss.loss) / 100:.2f} if you can afford that, "
+            "or calibrate with more rows",
+            loss,
+        )
+    student = Student.learn(teach(exact, rng), features_of(exact), best.form, rng)
+    student = student if best.polish is None else student.polished(best.polish)
+    surroundings = Surroundings.learn(exact, best.log_isolation[~np.isnan(best.log_isolation)])
+    return CompiledRecalibrator.of(student, surroundings, loss, exact, n, exact.n_features_in_)
+
+
+def _best_form(fit: CrossFit, tolerance: float) -> Trial:
+    """Try small students, and larger ones where these lose much."""
+    rows = max(len(lesson.positions) for lesson, _ in fit.lessons)
+    steps = int(np.clip(_STEPS_A_ROW * rows, _FEWEST_STEPS, _MOST_STEPS))
+    has_trend = any(lesson.function is not None for lesson, _ in fit.lessons)
+    small = [Form(trend, Effort(64, steps)) for trend in ((True, False) if has_trend else (False,))]
+    trials = [fit.attempt(form) for form in small]
+    best = min(trials, key=lambda trial: trial.loss)
+    if best.loss > tolerance / 2:
+        best = min(best, fit.attempt(Form(best.form.has_trend, Effort(128, 3 * steps))), key=lambda trial: trial.loss)
+    return best
+
+
+def loss_of(recalibrator: Any) -> Any:
+    """Return the loss of a compiled recalibrator, of several combined the largest; None of what is not compiled."""
+    if isinstance(recalibrator, CombinedRecalibrator):
+        known = [loss_of(member) for member in recalibrator.members_]
+        return max((loss for loss in known if loss is not None), key=lambda loss: loss.loss, default=None)
+    return recalibrator.loss_ if isinstance(recalibrator, CompiledRecalibrator) else None
+
+
+def _summary(compiled: Any) -> str:
+    return str(loss_of(compiled)).partition("\n")[0]
+
+
+def _n_cal(recalibrator: Any) -> int:
+    if not hasattr(recalibrator, "recalibrate"):
+        raise InvalidParameterError(
+            "model_or_recalibrator must be a calibrated model or a fitted recalibrator, got "
+            f"{type(recalibrator).__name__}; calibrate the model first, with nearcal.calibrate"
+        )
+    if hasattr(recalibrator, "_require_fitted"):
+        recalibrator._require_fitted()
+    return getattr(recalibrator, "n_cal_", 0)

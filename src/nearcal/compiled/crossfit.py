@@ -1,0 +1,131 @@
+"""Cross-fitting: students and exact recalibrators that have not seen a fold judge it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal.compiled.features import Features
+from nearcal.compiled.lessons import Lesson, refit, teach, without_fading
+from nearcal.compiled.loss import CompilationLoss, Judged, compare, find_regions
+from nearcal.compiled.network import LEVEL_SCORES
+from nearcal.compiled.student import Form, Student
+from nearcal.distributions import Distribution, Normal
+from nearcal.distributions.interpolation import Interpolated
+from nearcal.recalibration import LocalRecalibrator, Recalibrated
+from nearcal.recalibration.curve import Curve
+from nearcal.recalibration.polish import LearntPolish, polish_of
+from nearcal.recalibration.scores_of_rows import CurveOfEachRow
+from nearcal.space import Fold, Folds
+
+_FOLDS = 5
+_MOST_POINTS = 10_000  # that are cross-fitted
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What students of one form say of all rows that they have not seen."""
+
+    form: Form
+    tables: FloatArray
+    log_isolation: FloatArray
+    polish: LearntPolish | None
+    loss: float
+    judged: Judged
+
+
+class CrossFit:
+    """Exact recalibrators and lessons without each fold; students of any form can be tried on them.
+
+    Parameters
+    ----------
+    exact : LocalRecalibrator
+        Fitted.
+    base : Distribution, optional
+        The predictive distributions of its calibration points: CRPS is then of responses, else of scores.
+    folds : Folds, optional
+        Which rows may speak for which; five random folds by default.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(
+        self, exact: LocalRecalibrator, base: Distribution | None, folds: Folds | None, rng: np.random.Generator
+    ) -> None:
+        rows = np.sort(rng.permutation(len(exact.calibration_))[:_MOST_POINTS]) if folds is None else None
+        if rows is not None and len(rows) < len(exact.calibration_):
+            exact, base = refit(exact, rows), None if base is None else base[rows]
+        self.exact, self.z, self.rng = exact, exact.calibration_.z, rng
+        n = len(self.z)
+        self.positions = np.asarray(exact.positions(), dtype=np.float64)
+        self.base = Normal(np.zeros(n), 1.0) if base is None else base
+        self.y = self.z if base is None else self.base.from_z(self.z)
+        weights = exact.calibration_.weights
+        self.weights = np.ones(n) if weights is None else weights.relative
+        self.has_weights, self.units = weights is not None, "score" if base is None else "response"
+        self.folds = _random_folds(n, rng) if folds is None else folds.folds
+        self.regions = find_regions(exact.space_map_(self.positions), rng)
+        self.judged = Judged(self.regions, self.weights)
+        self.lessons = [self._teach(fold) for fold in self.folds]
+        self.trials: dict[str, Trial] = {}
+
+    def _teach(self, fold: Fold) -> tuple[Lesson, Features]:
+        """Judge a fold by the exact recalibrator of the others, and let it teach."""
+        exact = without_fading(refit(self.exact, fold.speakers))
+        out = exact.recalibrate(self.base[fold.rows], self.positions[fold.rows])
+        self.judged.take(fold.rows, out, self.y[fold.rows])
+        return teach(exact, self.rng), features_of(exact)
+
+    def attempt(self, form: Form) -> Trial:
+        """Let students of a form judge every fold; marginal calibration is mended by what other folds tell."""
+        if str(form) not in self.trials:
+            n = len(self.z)
+            tables, isolation = np.full((n, len(LEVEL_SCORES)), np.nan), np.full(n, np.nan)
+            for fold, (lesson, features) in zip(self.folds, self.lessons, strict=True):
+                reading = Student.learn(lesson, features, form, self.rng).read(self.positions[fold.rows])
+                tables[fold.rows], isolation[fold.rows] = reading.tables, reading.log_isolation
+            self.trials[str(form)] = self._judge(form, tables, isolation)
+        return self.trials[str(form)]
+
+    def _judge(self, form: Form, tables: FloatArray, isolation: FloatArray) -> Trial:
+        """Judge with and without a polish: exact tables had theirs, and of few rows another is no more than noise."""
+        known = np.concatenate([fold.rows for fold in self.folds])
+        scores = np.full(len(self.z), np.nan)
+        scores[known] = curve_of(tables[known]).after(self.z[known, np.newaxis])[:, 0]
+        polished, plain = Judged(self.regions, self.weights), Judged(self.regions, self.weights)
+        for fold in self.folds:
+            curve, polish = curve_of(tables[fold.rows]), self._polish(scores, np.setdiff1d(known, fold.rows))
+            bent = curve if polish is None else polish.bend(curve)
+            for judged, own in ((plain, curve), (polished, bent)):
+                out = Recalibrated(self.base[fold.rows], CurveOfEachRow(own))
+                judged.take(fold.rows, out, self.y[fold.rows])
+        exact, *means = (
+            np.average(one.crps[known], weights=self.weights[known]) for one in (self.judged, plain, polished)
+        )
+        best, polish = (polished, self._polish(scores, known)) if means[1] <= means[0] else (plain, None)
+        return Trial(form, tables, isolation, polish, float(min(means) / exact - 1), best)
+
+    def _polish(self, scores: FloatArray, rows: IntArray) -> LearntPolish | None:
+        """Return what scores of some rows turned out to be worth."""
+        return polish_of(scores[rows], self.weights[rows] if self.has_weights else None)
+
+    def loss(self, trial: Trial) -> CompilationLoss:
+        """Return what a form of students loses."""
+        tried = {name: one.loss for name, one in self.trials.items()}
+        return compare(str(trial.form), self.judged, trial.judged, tried, self.units)
+
+
+def features_of(exact: LocalRecalibrator) -> Features:
+    """Return what students of a recalibrator see."""
+    positions = np.asarray(exact.positions(), dtype=np.float64)
+    return Features.learn(exact.space_map_, positions, on_sphere=exact.metric == "cosine")
+
+
+def curve_of(tables: FloatArray) -> Curve:
+    """Return the laws of rows, given their tables."""
+    return Curve(Interpolated(LEVEL_SCORES[np.newaxis], tables, normal_tails=True))
+
+
+def _random_folds(n: int, rng: np.random.Generator) -> Sequence[Fold]:
+    number = rng.permutation(n) % min(_FOLDS, n)
+    return [Fold(np.flatnonzero(number == one), np.flatnonzero(number != one)) for one in range(number.max() + 1)]

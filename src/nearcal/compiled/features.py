@@ -1,0 +1,112 @@
+"""What a student sees of a position: columns brought to a common, bounded scale, in single precision."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearcal._arrays import FloatArray
+from nearcal._saved import array, check_fields, flag, instance, require, savable
+from nearcal.space import SpaceMap
+
+Singles = NDArray[np.float32]
+
+FARTHEST = 1e18  # of a coordinate, whose square is still a number in single precision
+_KNOTS = 17  # quantiles of a column, between which its rank is interpolated
+_LEAST_STEP = 1e-3  # of the range of a column: knots are that far apart at least
+_BLOCK = 32  # rows that go through a product together, always as many: a row's bits then depend on it alone
+
+
+@savable
+@dataclass(frozen=True)
+class Features:
+    """Every column of the scaled space twice: as it is, and as its rank among calibration points; both end at its range.
+
+    Ranks tame columns with heavy tails, where a few points are all that a linear scale would show. What lies beyond the
+    range of the calibration points looks to the student as if it lay on its edge: there nothing was learnt, and a
+    network that went on would say anything.
+
+    Attributes
+    ----------
+    space_map : SpaceMap
+        To the space in which the exact recalibrator takes distances; ``on_sphere`` if it compares directions.
+    low, high, center, scale : ndarray of shape (d,)
+        Ends of the columns there, and what standardises them; a column that does not vary tells nothing.
+    knots, steepness, rises : ndarray of shape (d, q)
+        Where the rank of every column begins to rise, one over how long it does, and how much it rises.
+    """
+
+    space_map: SpaceMap
+    on_sphere: bool
+    low: Singles
+    high: Singles
+    center: Singles
+    scale: Singles
+    knots: Singles
+    steepness: Singles
+    rises: Singles
+
+    @classmethod
+    def learn(cls, space_map: SpaceMap, positions: FloatArray, *, on_sphere: bool = False) -> Self:
+        """Learn from calibration positions of shape (n, d), as they were given."""
+        points = _single(space_map(positions), on_sphere).astype(np.float64)
+        low, high, spread = points.min(axis=0), points.max(axis=0), points.std(axis=0)
+        scale = np.where(high > low, 1 / np.where(spread > 0, spread, 1.0), 0.0)
+        knots = np.quantile(points, np.linspace(0.0, 1.0, _KNOTS), axis=0).T
+        unit = np.where(high > low, high - low, 1.0)[:, np.newaxis]
+        # equal quantiles, of a column with few values, are parted by next to nothing
+        knots = np.maximum.accumulate(knots + _LEAST_STEP * unit * np.arange(_KNOTS) / _KNOTS, axis=1)
+        steps = np.diff(knots, axis=1)
+        rises = np.where(high > low, 2 / (_KNOTS - 1), 0.0)[:, np.newaxis] * np.ones_like(steps)
+        parts = (low, high, points.mean(axis=0), scale, knots[:, :-1], 1 / steps, rises)
+        return cls(space_map, on_sphere, *(part.astype(np.float32) for part in parts))
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return 2 * len(self.low)
+
+    def points(self, positions: FloatArray) -> Singles:
+        """Return positions in the scaled space, in single precision."""
+        return _single(self.space_map(positions), self.on_sphere)
+
+    def inside(self, points: Singles) -> Singles:
+        """Return points brought into the box of the calibration points."""
+        return np.clip(points, self.low, self.high)
+
+    def __call__(self, inside: Singles) -> Singles:
+        """Return the features of points in the box, shape (n, 2d)."""
+        share = np.clip((inside[:, :, np.newaxis] - self.knots) * self.steepness, np.float32(0), np.float32(1))
+        ranks = (share * self.rises).sum(axis=2) - np.float32(1)
+        return np.concatenate([(inside - self.center) * self.scale, ranks], axis=1)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
+        ends = dict.fromkeys(("low", "high", "center", "scale"), array(np.float32, (None,)))
+        tables = dict.fromkeys(("knots", "steepness", "rises"), array(np.float32, (None, None)))
+        known = check_fields(saved, {"space_map": instance(SpaceMap), "on_sphere": flag, **ends, **tables})
+        d = known["space_map"].width
+        require(all(len(known[name]) == d for name in ends), f"features must have {d} columns")
+        steps = known["knots"].shape[1]
+        require(all(known[name].shape == (d, steps) for name in tables), f"ranks of features must be of {d} columns")
+        return cls(**known)
+
+
+def _single(points: FloatArray, on_sphere: bool) -> Singles:
+    if on_sphere:
+        points = points / np.sqrt((points * points).sum(axis=1, keepdims=True))
+    return np.clip(points, -FARTHEST, FARTHEST).astype(np.float32)
+
+
+def by_blocks(function: Callable[[Any], Any], rows: Singles) -> Singles:
+    """Ask a function of matrix products of n rows; every product has the same shape, so that no row depends on others."""
+    n = len(rows)
+    blocks = np.zeros((-(-n // _BLOCK) * _BLOCK, rows.shape[1]), np.float32)
+    blocks[:n] = rows
+    answers = function(blocks.reshape(-1, _BLOCK, rows.shape[1]))
+    return answers.reshape(len(blocks), -1)[:n]

@@ -1,0 +1,186 @@
+"""What a student is taught: what the exact recalibrator says at calibration points, each left out, and between them."""
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal.compiled.network import LEVEL_SCORES
+from nearcal.distributions import Normal
+from nearcal.recalibration import LocalRecalibrator, Radius
+from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.fade import LearntFade, log_isolation
+from nearcal.recalibration.neighborhoods import KNearest, WithinRadius
+from nearcal.recalibration.steps import Steps
+from nearcal.recalibration.trend import LearntTrend, learn_trend
+from nearcal.space import CalibrationSpace, Scaling
+
+MOST_POINTS = 8000  # calibration points in a lesson
+_MOST_BLENDS = 16_000
+_BLENDS = 4  # of every point with near ones
+_NEAR = 9  # among so many, the point itself included
+_LEAST_SIZE = 0.5  # of a neighbourhood, whose logarithm is taken
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Positions and what the exact recalibrator says there; points of the calibration set first, then blends of them.
+
+    Attributes
+    ----------
+    positions : ndarray of shape (m, d)
+        As they were given.
+    tables : ndarray of shape (m, q)
+        Quantiles of the scores of each row at the levels of students.
+    described : ndarray of shape (m, 2)
+        Logarithms of the isolation and of the effective size.
+    trend : ndarray of shape (m,) or None
+        A smooth function of position learnt from all scores, at each point as it would be without it.
+    z, weights : ndarray of shape (c,)
+        Scores of the c calibration points, and how much each counts.
+    function : LearntTrend or None
+    """
+
+    positions: FloatArray
+    tables: FloatArray
+    described: FloatArray
+    trend: FloatArray | None
+    z: FloatArray
+    weights: FloatArray
+    function: LearntTrend | None
+
+    @property
+    def points(self) -> int:
+        """The number of calibration points; what follows are blends."""
+        return len(self.z)
+
+
+def teach(exact: LocalRecalibrator, rng: np.random.Generator) -> Lesson:
+    """Ask a fitted recalibrator, without its fading, what it says of calibration points and between them."""
+    exact = without_fading(exact)
+    calibration, positions = exact.calibration_, np.asarray(exact.positions(), dtype=np.float64)
+    points = _points_asked(exact, rng)
+    blends = blend(exact, positions, points, rng)
+    new = exact.recalibrate(Normal(np.zeros(len(blends)), 1.0), blends)
+    tables = np.concatenate([_left_out_tables(exact, points), new.from_z(LEVEL_SCORES[np.newaxis])])
+    described = np.concatenate([_left_out_description(exact, points), describe(exact, blends)])
+    function, values = _trend_of(exact, positions)
+    trend = None
+    if function is not None:
+        trend = np.concatenate([values[points], function(exact.space_map_(blends))])
+    weights = np.ones(len(calibration)) if calibration.weights is None else calibration.weights.relative
+    lesson = Lesson(
+        np.concatenate([positions[points], blends]), tables, described, trend, calibration.z[points], weights[points],
+        function,
+    )  # fmt: skip
+    return _known(lesson)
+
+
+def without_fading(exact: LocalRecalibrator) -> LocalRecalibrator:
+    """Return the same recalibrator without fading; rows that it would refuse for few neighbours have the nearest."""
+    plain = copy.copy(exact)
+    plain.corrections_ = tuple(one for one in exact.corrections_ if not isinstance(one, LearntFade))
+    near = exact.neighborhood_
+    if isinstance(near, WithinRadius) and near.radius.thin == "raise":
+        radius = Radius(near.radius.distance, near.radius.min_neighbors, "nearest")
+        plain.neighborhood_ = replace(near, radius=radius)
+    return plain
+
+
+def refit(exact: LocalRecalibrator, rows: IntArray) -> LocalRecalibrator:
+    """Return the same settings learnt from some of the calibration points, with as large a share of them for k."""
+    n = len(exact.calibration_)
+    options = exact.get_params()
+    if exact.k is not None:
+        options["k"] = min(max(round(exact.k * len(rows) / n), 1), len(rows))
+    calibration = exact.calibration_.restricted(rows)
+    positions = np.asarray(exact.positions(), dtype=np.float64)[rows]
+    return type(exact)(**options).fit_space(calibration, _space(exact, positions, calibration, options["k"]))
+
+
+def describe(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:
+    """Return the logarithms of isolation and effective size of new rows, (n, 2)."""
+    near, index = exact.neighborhood_, exact.index_
+    out = exact.recalibrate(Normal(np.zeros(len(positions)), 1.0), positions)
+    if isinstance(near, KNearest):
+        isolation = out.radius
+    else:
+        isolation = -(index_counts(exact, positions) + _LEAST_SIZE)
+    return np.stack([log_isolation(near, isolation), np.log(np.maximum(out.effective_size, _LEAST_SIZE))], axis=1)
+
+
+def index_counts(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:
+    """Return the numbers of calibration points within the radius of new rows."""
+    points = exact.space_map_(positions)
+    near: Any = None
+    return -exact.neighborhood_.isolation(near, exact.index_, points)
+
+
+def blend(exact: LocalRecalibrator, positions: FloatArray, points: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Return positions between calibration points and others near them, at random."""
+    n = len(positions)
+    near = min(_NEAR, n)
+    asked = np.tile(points, _BLENDS)[:_MOST_BLENDS]
+    found = exact.index_.nearest(exact.space_map_(positions[points]), near, 0.0).indices.reshape(len(points), near)
+    others = np.tile(found, (_BLENDS, 1))[:_MOST_BLENDS]
+    other = others[np.arange(len(asked)), rng.integers(0, near, len(asked))]
+    share = rng.uniform(0.1, 0.9, size=(len(asked), 1))
+    return positions[asked] + share * (positions[other] - positions[asked])
+
+
+def _points_asked(exact: LocalRecalibrator, rng: np.random.Generator) -> IntArray:
+    return np.sort(rng.permutation(len(exact.calibration_))[:MOST_POINTS])
+
+
+def _left_out_tables(exact: LocalRecalibrator, points: IntArray) -> FloatArray:
+    n = len(exact.calibration_)
+    return exact.left_out_values(Normal(np.zeros(n), 1.0), LEVEL_SCORES)[points]
+
+
+def _left_out_description(exact: LocalRecalibrator, points: IntArray) -> FloatArray:
+    """Return the logarithms of isolation and effective size of calibration points among the others."""
+
+    def ask(steps: Steps, rows: IntArray) -> FloatArray:
+        return np.stack([steps.radius(), np.maximum(steps.effective_size(), _LEAST_SIZE)], axis=1)
+
+    known = exact.left_out().gather(ask, np.full((len(exact.calibration_), 2), np.nan))[points]
+    isolation = known[:, 0]
+    if not isinstance(exact.neighborhood_, KNearest):
+        others = index_counts(exact, np.asarray(exact.positions())[points]) - 1
+        isolation = -np.maximum(others + _LEAST_SIZE, _LEAST_SIZE)
+    return np.stack([log_isolation(exact.neighborhood_, isolation), np.log(known[:, 1])], axis=1)
+
+
+def _trend_of(exact: LocalRecalibrator, positions: FloatArray) -> tuple[LearntTrend | None, FloatArray]:
+    """Return the trend of the recalibrator, or one learnt for the student, and its values at calibration points."""
+    own = next((one for one in exact.corrections_ if isinstance(one, LearntTrend)), None)
+    if own is None:
+        space = _space(exact, positions, exact.calibration_, exact.k)
+        own = learn_trend(space.whole, exact.calibration_)
+    return own, np.empty(0) if own is None else own.values
+
+
+def _space(
+    exact: LocalRecalibrator, positions: FloatArray, calibration: CalibrationScores, k: int | None
+) -> CalibrationSpace:
+    return CalibrationSpace(
+        positions, calibration.z, Scaling.of(exact.scaling), exact.neighborhood_.least if k is None else k,
+        metric=exact.metric, search=exact.search, eps=exact.eps, weights=calibration.weights,
+    )  # fmt: skip
+
+
+def _known(lesson: Lesson) -> Lesson:
+    """Leave out rows that nobody speaks for, and what is not finite of a description."""
+    known = np.isfinite(lesson.tables).all(axis=1) & np.isfinite(lesson.described).all(axis=1)
+    of_points = known[: lesson.points]
+    return replace(
+        lesson,
+        positions=lesson.positions[known],
+        tables=lesson.tables[known],
+        described=lesson.described[known],
+        trend=None if lesson.trend is None else lesson.trend[known],
+        z=lesson.z[of_points],
+        weights=lesson.weights[of_points],
+    )

@@ -1,0 +1,160 @@
+"""A small network from what is known of a row to a table of score quantiles, and its training, in numpy alone."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from nearcal._arrays import FloatArray
+from nearcal._saved import array, check_fields, savable, saved_array
+from nearcal.compiled.features import Singles, by_blocks
+
+LEVEL_SCORES = np.linspace(-3.0, 3.0, 31)  # where tables are read, on the scale of normal scores
+DESCRIBED = 2  # further outputs: logarithms of isolation and of effective size
+LARGEST_LOG = 6.0  # of an increment relative to the usual one
+_NODES, _MIDDLE = len(LEVEL_SCORES), len(LEVEL_SCORES) // 2
+_LEVELS = ndtr(LEVEL_SCORES).astype(np.float32)
+_SHARES = np.maximum(np.exp(-(LEVEL_SCORES**2) / 2), 0.05)  # of nodes in the loss: the density, and something of tails
+_SHARES = (_SHARES / _SHARES.sum()).astype(np.float32)
+_OWN_SHARE = 0.7  # of the response of a point in its loss; the rest is what the others say of it
+_DESCRIBED_SHARE = 0.05
+_DECAY = 0.03
+
+
+def outwards() -> FloatArray:
+    """Return the matrix (q - 1, q) that adds up increments between nodes, from the middle one to either side."""
+    step, node = np.arange(_NODES - 1)[:, np.newaxis], np.arange(_NODES)
+    above, below = (step >= _MIDDLE) & (step < node), (step < _MIDDLE) & (step >= node)
+    return above.astype(np.float64) - below.astype(np.float64)
+
+
+@savable
+class Network(NamedTuple):
+    """Weights of two hidden layers with a way around them; arrays of float32.
+
+    Outputs are a location, logarithms of the increments between nodes relative to the usual ones, and two numbers that
+    describe the row. With f inputs, h hidden units and o outputs:
+    """
+
+    first: Any  # (f, h)
+    first_bias: Any
+    second: Any  # (h, h)
+    second_bias: Any
+    third: Any  # (h, o)
+    around: Any  # (f, o)
+    bias: Any
+
+    @classmethod
+    def shapes(cls, f: int, h: int) -> "Network":
+        """Return the shapes of all weights."""
+        o = _NODES + DESCRIBED
+        return cls((f, h), (h,), (h, h), (h,), (h, o), (f, o), (o,))
+
+    @classmethod
+    def draw(cls, f: int, h: int, rng: np.random.Generator) -> "Network":
+        """Draw weights by He's rule; outputs begin at zero, which is what all rows have in common."""
+        shapes = cls.shapes(f, h)
+        drawn = [np.zeros(shape, np.float32) for shape in shapes]
+        for place in (0, 2):
+            drawn[place] = (rng.standard_normal(shapes[place]) * np.sqrt(2 / shapes[place][0])).astype(np.float32)
+        return cls(*drawn)
+
+    @classmethod
+    def _from_saved(cls, saved: Mapping[str, Any]) -> "Network":
+        f, h = saved_array(saved, "first", np.float32, (None, None)).shape
+        checks = {name: array(np.float32, shape) for name, shape in cls.shapes(f, h)._asdict().items()}
+        return cls(**check_fields(saved, checks))
+
+    def __call__(self, inputs: Singles) -> Singles:
+        """Return the outputs of n rows, (n, o)."""
+        return by_blocks(lambda blocks: self._layers(blocks)[-1], inputs)
+
+    def _layers(self, x: Any) -> tuple[Any, Any, Any]:
+        first = np.maximum(x @ self.first + self.first_bias, 0)
+        second = np.maximum(first @ self.second + self.second_bias, 0)
+        return first, second, second @ self.third + x @ self.around + self.bias
+
+
+class Targets(NamedTuple):
+    """What outputs should become, one line a row: tables and descriptions, the response's score where there is one."""
+
+    tables: Singles  # (n, q), less the trend where there is one
+    described: Singles  # (n, 2), standardised
+    z: Singles  # (n,), NaN where there is none
+    weights: Singles  # (n,), of mean 1
+
+
+class Units(NamedTuple):
+    """What outputs of zero and one mean: a location and its unit, and the usual increments."""
+
+    location: float
+    unit: float
+    increments: FloatArray
+
+    @classmethod
+    def of(cls, tables: FloatArray, weights: FloatArray) -> "Units":
+        """Return the mean location and increments of some tables, and the spread of locations."""
+        location, increments = tables[:, _MIDDLE], np.diff(tables, axis=1)
+        usual = np.average(increments, axis=0, weights=weights)
+        mean = float(np.average(location, weights=weights))
+        spread = float(np.sqrt(np.average((location - mean) ** 2, weights=weights)))
+        return cls(mean, max(spread, 0.05 * float(usual.sum())), np.maximum(usual, 1e-3 * usual.mean()))
+
+
+class Effort(NamedTuple):
+    """How large a network is, and how long it learns."""
+
+    hidden: int
+    steps: int
+    batch: int = 256
+    rate: float = 3e-3
+
+
+def train(inputs: Singles, targets: Targets, units: Units, effort: Effort, rng: np.random.Generator) -> Network:
+    """Fit a network by Adam: L1 to tables, and of points with a response half of their CRPS, node by node.
+
+    Both are sums over nodes of distances on the scale of scores. The second lets the student see what neighbourhoods
+    have smoothed away or, being few, have made up.
+    """
+    network = Network.draw(inputs.shape[1], effort.hidden, rng)
+    means, squares = ([np.zeros_like(weights) for weights in network] for _ in range(2))
+    order, start, batch = rng.permutation(len(inputs)), 0, min(effort.batch, len(inputs))
+    for step in range(1, effort.steps + 1):
+        if start + batch > len(order):
+            order, start = rng.permutation(len(inputs)), 0
+        rows = order[start : start + batch]
+        start += batch
+        slopes = _slopes(network, inputs[rows], Targets(*(part[rows] for part in targets)), units)
+        share = step / effort.steps
+        rate = effort.rate * 0.5 * (1 + np.cos(np.pi * share)) * min(1.0, step / 100)
+        for weights, slope, mean, square in zip(network, slopes, means, squares, strict=True):
+            mean += 0.1 * (slope - mean)
+            square += 0.001 * (slope * slope - square)
+            move = mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+            weights -= (rate * (move + (_DECAY * weights if weights.ndim == 2 else 0.0))).astype(np.float32)
+    return network
+
+
+def _slopes(network: Network, x: Singles, targets: Targets, units: Units) -> list[Singles]:
+    """Return the derivatives of the mean loss of a batch by every weight."""
+    first, second, outputs = network._layers(x)
+    add_up, increments = outwards().astype(np.float32), units.increments.astype(np.float32)
+    logs = outputs[:, 1:_NODES]
+    grown = increments * np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
+    nodes = np.float32(units.location) + np.float32(units.unit) * outputs[:, :1] + grown @ add_up
+    by_table, z = np.sign(nodes - targets.tables), targets.z[:, np.newaxis]
+    by_response = 2 * ((z < nodes) - _LEVELS)
+    by_node = np.where(np.isnan(z), by_table, (1 - _OWN_SHARE) * by_table + _OWN_SHARE * by_response)
+    weights = targets.weights[:, np.newaxis] / np.float32(len(x))
+    by_node = (by_node * _SHARES * weights).astype(np.float32)
+    by_output = np.empty_like(outputs)
+    by_output[:, 0] = np.float32(units.unit) * by_node.sum(axis=1)
+    by_output[:, 1:_NODES] = (by_node @ add_up.T) * grown * (np.abs(logs) < LARGEST_LOG)
+    by_output[:, _NODES:] = _DESCRIBED_SHARE * np.sign(outputs[:, _NODES:] - targets.described) * weights
+    by_second = by_output @ network.third.T * (second > 0)
+    by_first = by_second @ network.second.T * (first > 0)
+    return [
+        x.T @ by_first, by_first.sum(axis=0), first.T @ by_second, by_second.sum(axis=0),
+        second.T @ by_output, x.T @ by_output, by_output.sum(axis=0),
+    ]  # fmt: skip

@@ -1,0 +1,125 @@
+"""A compiled recalibrator: a small function of the position in place of neighbours."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, as_space
+from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._saved import count, instance, optional, require, savable, text
+from nearcal.compiled.loss import CompilationLoss
+from nearcal.compiled.network import LEVEL_SCORES
+from nearcal.compiled.student import Reading, Student
+from nearcal.compiled.surroundings import CompiledScores, Surroundings
+from nearcal.distributions import Distribution, require_distribution
+from nearcal.distributions.interpolation import Interpolated
+from nearcal.recalibration import Recalibrated, Recalibrator
+from nearcal.recalibration.curve import Curve
+from nearcal.recalibration.scores_of_rows import OneLaw
+
+
+@savable(
+    n_cal_=count(),
+    n_features_in_=optional(count()),
+    student_=instance(Student, Curve),
+    surroundings_=optional(instance(Surroundings)),
+    loss_=instance(CompilationLoss),
+    source_=text,
+)
+class CompiledRecalibrator(Recalibrator):
+    """What :func:`nearcal.compile` makes of a fitted recalibrator: a small function of the position, learnt once.
+
+    It holds no calibration row: weights of a network, centres between rows, and of every column the range and a few
+    quantiles. Results are tables of 31 score quantiles a row, at scores from -3 to 3, with straight lines between them
+    and Normal tails beyond, whose slope is that of the line from the middle to the outermost node: finite at any score.
+
+    Attributes
+    ----------
+    student_ : Student or Curve
+        The function; or one law of all rows.
+    surroundings_ : Surroundings or None
+        What tells rows unlike the calibration set; None where rows are treated alike.
+    loss_ : CompilationLoss
+        What was lost, by cross-fitting.
+    source_ : str
+        What was compiled, in words.
+    n_cal_ : int
+        The number of calibration points that it was learnt from.
+    """
+
+    student_: Student | Curve
+    surroundings_: Surroundings | None
+    loss_: CompilationLoss
+    source_: str
+    n_features_in_: int | None
+
+    _not_updated = "it was compiled"
+
+    @classmethod
+    def of(
+        cls,
+        student: Student | Curve,
+        surroundings: Surroundings | None,
+        loss: CompilationLoss,
+        source: Any,
+        n_cal: int,
+        n_features: int | None,
+    ) -> Self:
+        """Put one together."""
+        compiled = cls()
+        compiled.student_, compiled.surroundings_, compiled.loss_ = student, surroundings, loss
+        compiled.source_, compiled.n_features_in_, compiled.n_cal_ = repr(source), n_features, n_cal
+        return compiled
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {self.source_}" if hasattr(self, "source_") else super().__repr__()
+
+    def fit(self, dist_cal: Any, y_cal: Any, space_cal: Any = None, **options: Any) -> Self:
+        """Refuse: it is made of a fitted recalibrator."""
+        raise InvalidParameterError(
+            "CompiledRecalibrator cannot be fitted: fit the recalibrator that it stands for, and give that to "
+            "nearcal.compile"
+        )
+
+    def recalibrate(self, dist_new: Distribution, space_new: Any = None) -> Recalibrated:
+        """Return the recalibrated distributions of new rows.
+
+        Parameters
+        ----------
+        dist_new : Distribution
+            Predictive distributions of the m new rows, of any family.
+        space_new : array_like of shape (m, d)
+            Where they are, in the space given to ``fit``.
+        """
+        self._require_fitted()
+        base = require_distribution(dist_new, "dist_new")
+        if isinstance(self.student_, Curve):
+            return Recalibrated(base, OneLaw(self.student_, self.n_cal_))
+        assert self.surroundings_ is not None
+        space = as_space(space_new, "space_new", len(base))
+        if space.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
+            )
+        reading = self.read(space)
+        trust = self.surroundings_.trust(space, reading.log_isolation)
+        curve = Curve(Interpolated(LEVEL_SCORES[np.newaxis], reading.tables, normal_tails=True))
+        return Recalibrated(base, CompiledScores(curve, reading, self.surroundings_, trust, self.n_cal_))
+
+    def read(self, space: FloatArray) -> Reading:
+        """Return the table of score quantiles of every row, before any fading, with isolation and effective size."""
+        assert isinstance(self.student_, Student)
+        assert self.surroundings_ is not None
+        reading = self.student_.read(space)
+        return reading._replace(log_isolation=self.surroundings_.log_isolation(self.student_, space, reading))
+
+    def _check_learnt(self) -> None:
+        is_shared = isinstance(self.student_, Curve)
+        require(is_shared == (self.surroundings_ is None), "surroundings_ must be there unless rows are treated alike")
+        require(is_shared == (self.n_features_in_ is None), "n_features_in_ must be there unless rows are alike")
+        if isinstance(self.student_, Student):
+            known = len(self.student_.features.space_map.center)
+            require(known == self.n_features_in_, f"student_ must take {self.n_features_in_} columns, got {known}")
+            fade = None if self.surroundings_ is None else self.surroundings_.fade
+            width = known if fade is None or fade.ranges is None else fade.ranges.width
+            require(width == known, f"the ranges of a fade must be of {known} columns, got {width}")

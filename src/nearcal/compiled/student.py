@@ -1,0 +1,215 @@
+"""A student: a small function of the position that says what the exact recalibrator would."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from nearcal._arrays import FloatArray
+from nearcal._saved import array, float_array, instance, number, optional, require, savable
+from nearcal.compiled.features import Features, Singles, by_blocks
+from nearcal.compiled.lessons import Lesson
+from nearcal.compiled.network import (
+    DESCRIBED,
+    LARGEST_LOG,
+    LEVEL_SCORES,
+    Effort,
+    Network,
+    Targets,
+    Units,
+    outwards,
+    train,
+)
+from nearcal.recalibration.corrections import LearntPolish
+from nearcal.recalibration.trend import LearntTrend
+
+NODES = len(LEVEL_SCORES)
+_MOST_BUMPS = 256
+_RIDGE = 1e-5  # of the mean square of bumps
+
+
+@savable(
+    origin=float_array(1), width=number(5e-324), centers=array(np.float32, (None, None)),
+    heights=array(np.float32, (None,)), mean=number(), low=number(), high=number(),
+)  # fmt: skip
+@dataclass(frozen=True)
+class Bumps:
+    """A smooth function of points: mean + Σ_l c_l exp(-|x - u_l|² / 2), in units of a width, the sum kept in bounds.
+
+    Its centres lie between calibration points, at none of them.
+    """
+
+    origin: FloatArray
+    width: float
+    centers: Singles
+    heights: Singles
+    mean: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        fits = self.centers.shape == (len(self.heights), len(self.origin))
+        require(fits, f"centers must be {len(self.heights)} in {len(self.origin)} columns, got {self.centers.shape}")
+
+    @classmethod
+    def imitate(cls, trend: LearntTrend, points: FloatArray, between: FloatArray) -> Self:
+        """Fit bumps around some points ``between`` calibration points to the values of a trend, by ridge regression."""
+        count = min(_MOST_BUMPS, len(between))
+        centers = between[((np.arange(count) + 0.5) * len(between) / count).astype(np.intp)]
+        asked = np.concatenate([points, between])
+        bare = cls(
+            trend.origin, trend.width, ((centers - trend.origin) / trend.width).astype(np.float32),
+            np.zeros(count, np.float32), trend.mean, trend.low, trend.high,
+        )  # fmt: skip
+        bumps = by_blocks(bare._bumps, bare.placed(asked)).astype(np.float64)
+        square = bumps.T @ bumps
+        square[np.diag_indices(count)] += _RIDGE * np.trace(square) / count
+        heights = np.linalg.solve(square, bumps.T @ (trend(asked) - trend.mean))
+        return replace(bare, heights=heights.astype(np.float32))
+
+    def placed(self, points: Any) -> Singles:
+        """Return points of the scaled space in units of the width."""
+        return ((points - self.origin) / self.width).astype(np.float32)
+
+    def __call__(self, points: Any) -> Singles:
+        """Return the function at points of the scaled space, in single precision."""
+        total = by_blocks(lambda blocks: self._bumps(blocks) @ self.heights[:, np.newaxis], self.placed(points))[:, 0]
+        return np.float32(self.mean) + np.clip(total, np.float32(self.low), np.float32(self.high))
+
+    def _bumps(self, blocks: Any) -> Any:
+        half = np.float32(0.5)
+        own = half * (blocks * blocks).sum(axis=-1, keepdims=True)
+        return np.exp(np.minimum(blocks @ self.centers.T - half * (self.centers**2).sum(axis=1) - own, 0))
+
+
+class Reading(NamedTuple):
+    """What a student says of n rows: tables (n, q), and logarithms of isolation and effective size, (n,)."""
+
+    tables: FloatArray
+    log_isolation: FloatArray
+    log_size: FloatArray
+
+
+class Form(NamedTuple):
+    """What a student is made of."""
+
+    has_trend: bool
+    effort: Effort
+
+    def __str__(self) -> str:
+        return f"{'trend and ' * self.has_trend}network of {self.effort.hidden} units, {self.effort.steps} steps"
+
+
+@savable(
+    features=instance(Features), bumps=optional(instance(Bumps)), share=number(), network=instance(Network),
+    location=number(), unit=number(0.0), increments=float_array(1), to_nodes=array(np.float64, (NODES - 1, NODES)),
+    center=float_array(1), scale=float_array(1),
+)  # fmt: skip
+@dataclass(frozen=True)
+class Student:
+    """Features and, if it has one, a trend; a network on both; and what its outputs mean.
+
+    The table of a row is location + share · trend + unit · o₀ + Σ increments · exp(o), added up by ``to_nodes`` from
+    the middle outwards: increments are positive, so quantiles never cross. A polish is part of ``to_nodes``, since
+    scores between nodes lie on straight lines.
+    """
+
+    features: Features
+    bumps: Bumps | None
+    share: float
+    network: Network
+    location: float
+    unit: float
+    increments: FloatArray
+    to_nodes: FloatArray
+    center: FloatArray
+    scale: FloatArray
+
+    def __post_init__(self) -> None:
+        known = self.features.width + (self.bumps is not None)
+        require(len(self.network.first) == known, f"network must take {known} inputs, got {len(self.network.first)}")
+        require(len(self.increments) == NODES - 1 and (self.increments > 0).all(), "increments must be positive")
+        require(len(self.center) == len(self.scale) == DESCRIBED, f"descriptions must be {DESCRIBED}")
+        width = len(self.features.low)
+        require(self.bumps is None or len(self.bumps.origin) == width, f"bumps must be in {width} columns")
+
+    @classmethod
+    def learn(cls, lesson: Lesson, features: Features, form: Form, rng: np.random.Generator) -> Self:
+        """Learn a lesson."""
+        points = features.points(lesson.positions)
+        inputs, bumps, share, less = features(features.inside(points)), None, 0.0, np.zeros(len(points))
+        if form.has_trend and lesson.function is not None and lesson.trend is not None:
+            known = points.astype(np.float64)
+            bumps = Bumps.imitate(lesson.function, known[: lesson.points], known[lesson.points :])
+            # at calibration points the trend as it is without them, at blends as it is
+            trend = lesson.trend + (bumps(known) - lesson.function(known))
+            share = _slope(trend, lesson.tables[:, NODES // 2])
+            less = share * trend
+            inputs = np.concatenate([inputs, bumps_input(bumps, trend)], axis=1)
+        weights = np.ones(len(points))
+        weights[: lesson.points] = lesson.weights
+        weights /= weights.mean()
+        center, scale = lesson.described.mean(axis=0), np.maximum(lesson.described.std(axis=0), 1e-3)
+        z = np.full(len(points), np.nan)
+        z[: lesson.points] = lesson.z - less[: lesson.points]
+        tables = lesson.tables - less[:, np.newaxis]
+        units = Units.of(tables, weights)
+        parts = tables, (lesson.described - center) / scale, z, weights
+        targets = Targets(*(part.astype(np.float32) for part in parts))
+        network = train(inputs.astype(np.float32), targets, units, form.effort, rng)
+        return cls(features, bumps, share, network, *units, outwards(), center, scale)
+
+    def read(self, positions: FloatArray) -> Reading:
+        """Return what it says of new rows, at positions as they are given; (n, d)."""
+        points = self.features.points(positions)
+        inside = self.features.inside(points)
+        inputs = self.features(inside)
+        location = np.float32(self.location)
+        if self.bumps is not None:
+            trend = self.bumps(inside)
+            inputs = np.concatenate([inputs, bumps_input(self.bumps, trend)], axis=1)
+            location = location + np.float32(self.share) * trend
+        outputs = self.network(inputs)
+        logs = np.clip(outputs[:, 1:NODES], np.float32(-LARGEST_LOG), np.float32(LARGEST_LOG))
+        increments = self.increments.astype(np.float32) * np.exp(logs)
+        to_nodes = self.to_nodes.astype(np.float32)
+        nodes = by_blocks(lambda blocks: blocks @ to_nodes, increments)
+        nodes = nodes + (location + np.float32(self.unit) * outputs[:, 0])[:, np.newaxis]
+        described = self.center + self.scale * np.clip(outputs[:, NODES:].astype(np.float64), -20.0, 20.0)
+        tables = np.maximum.accumulate(nodes.astype(np.float64), axis=1)  # what rounding has crossed
+        return Reading(tables, described[:, 0], described[:, 1])
+
+    def polished(self, polish: LearntPolish) -> Self:
+        """Return the same with what scores turned out to be worth: tables read at other scores, the same for all rows."""
+        wanted = polish.map.before(LEVEL_SCORES[np.newaxis])[0]
+        return replace(self, to_nodes=self.to_nodes @ _reading_at(wanted, LEVEL_SCORES))
+
+
+def bumps_input(bumps: Bumps, trend: Any) -> Singles:
+    """Return the trend as one more input, brought to about the range of ranks, (n, 1)."""
+    half = max((bumps.high - bumps.low) / 2, 1e-12)
+    middle = bumps.mean + (bumps.high + bumps.low) / 2
+    return ((np.asarray(trend, np.float32) - np.float32(middle)) / np.float32(half))[:, np.newaxis]
+
+
+def _slope(trend: FloatArray, values: FloatArray) -> float:
+    """Return how much of a trend tables have, by least squares."""
+    moved = trend - trend.mean()
+    square = float(moved @ moved)
+    return float(np.clip(moved @ values / square, 0.0, 1.5)) if square > 0 else 0.0
+
+
+def _reading_at(wanted: FloatArray, scores: FloatArray) -> FloatArray:
+    """Return the matrix (q, w) that reads tables with nodes at some scores at others, tails included."""
+    last, middle = len(scores) - 1, len(scores) // 2
+    matrix = np.zeros((len(scores), len(wanted)))
+    for column, score in enumerate(wanted):
+        if score < scores[0] or score > scores[-1]:
+            near, other = (0, middle) if score < scores[0] else (last, middle)
+        else:
+            near = min(int(np.searchsorted(scores, score, side="right")) - 1, last - 1)
+            other = near + 1
+        share = (score - scores[near]) / (scores[other] - scores[near])
+        matrix[near, column] += 1 - share
+        matrix[other, column] += share
+    return matrix
