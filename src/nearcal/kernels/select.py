@@ -62,7 +62,8 @@ def _find_bin(keys, start, stop, rank, low, shift, bins):
         bins[max(keys[i] - low, 0) >> shift] += 1
     b = 0
     below = bins[0]
-    while below <= rank and b < BINS - 1:
+    rank = min(rank, stop - start - 1)  # so many keys are in the bins: the loop ends among them, without a look at b
+    while below <= rank:
         b += 1
         below += bins[b]
     return b
