@@ -84,7 +84,7 @@ def evaluate(
 
 
 def _evaluate_on_dask(
-    model: Path, test: Path, y: str | None, coverage: float, regions: int, groups: str | None, time: str | None,
+    model: Path, test: Path, y: str | None, coverage: float, regions: int | None, groups: str | None, time: str | None,
     skip_missing: bool, engine: Engine,
 ) -> nc.Evaluation:  # fmt: skip
     """Let a cluster compute what is asked of each row; a model of columns says which columns these are."""

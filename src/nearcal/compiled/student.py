@@ -20,7 +20,7 @@ from nearcal.compiled.network import (
     outwards,
     train,
 )
-from nearcal.recalibration.corrections import LearntPolish
+from nearcal.recalibration.polish import LearntPolish
 from nearcal.recalibration.trend import LearntTrend
 
 NODES = len(LEVEL_SCORES)

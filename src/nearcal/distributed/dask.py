@@ -110,7 +110,7 @@ def evaluate(
     y: str | None = None,
     coverage: float = 0.95,
     *,
-    regions: int = 10,
+    regions: int | None = None,
     metrics: Sequence[Metric] | None = None,
     groups: str | None = None,
     time: str | None = None,

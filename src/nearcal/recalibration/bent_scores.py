@@ -10,14 +10,14 @@ from nearcal._errors import InvalidInputError
 from nearcal.distributions import Distribution, as_levels, central_levels
 from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration.conformal import ConformalDistribution
-from nearcal.recalibration.corrections import LearntPolish
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Rows
 from nearcal.recalibration.order_statistics import OrderStatistics
+from nearcal.recalibration.polish import LearntPolish
 from nearcal.recalibration.promises import Guarantee
 from nearcal.recalibration.result import Neighbors, Recalibrated, WeightedSample
 from nearcal.recalibration.score_laws import ScoreLaw
-from nearcal.recalibration.scores_of_rows import Answers, LocalScores, OfBase, ScoresOfRows, Statistic
+from nearcal.recalibration.scores_of_rows import Answers, OfBase, ScoresOfRows, Statistic
 
 _ROUND_TRIP = 1e-9  # relatively more than a score changes on its way to a response and back: equal ones stay inside
 
@@ -57,7 +57,7 @@ class BentScores(ScoresOfRows):
     @property
     def loudest(self) -> Recalibrated | None:
         """Whose neighbourhoods tell how near rows are to calibration points."""
-        return self.inner if isinstance(self.inner.scores, LocalScores) else self.inner.scores.loudest
+        return self.inner if self.inner.scores.knows_isolation else self.inner.scores.loudest
 
     def take(self, rows: IntArray) -> "BentScores":
         """Return the scores of the chosen rows."""

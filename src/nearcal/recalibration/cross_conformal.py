@@ -22,7 +22,7 @@ from nearcal.recalibration.guaranteed import read_inner, scores_under
 from nearcal.recalibration.order_statistics import few_places
 from nearcal.recalibration.promises import Cross, Guarantee, as_promise
 from nearcal.recalibration.result import Neighbors, Recalibrated, WeightedSample
-from nearcal.recalibration.scores_of_rows import Answers, LocalScores, OfBase, ScoresOfRows, Statistic, in_chunks
+from nearcal.recalibration.scores_of_rows import Answers, OfBase, ScoresOfRows, Statistic, in_chunks
 from nearcal.recalibration.set_aside import refuse_time
 
 _CHUNK = 2**18  # scores looked at together
@@ -63,7 +63,7 @@ class CrossScores(ScoresOfRows):
     def loudest(self) -> Recalibrated | None:
         """The first fold's neighbourhoods."""
         first = self.parts[0]
-        return first if isinstance(first.scores, LocalScores) else first.scores.loudest
+        return first if first.scores.knows_isolation else first.scores.loudest
 
     def take(self, rows: IntArray) -> "CrossScores":
         """Return the scores of the chosen rows."""

@@ -58,7 +58,7 @@ class LocalScores(ScoresOfRows):
         The trust that is known of the rows beforehand, by the ranges of columns; none where nothing fades.
     """
 
-    asks_neighbors = True
+    knows_isolation = True
 
     def __init__(
         self,

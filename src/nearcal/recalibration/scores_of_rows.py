@@ -38,7 +38,6 @@ class ScoresOfRows(ABC):
 
     is_continuous: bool
     has_density: bool
-    asks_neighbors = False  # whether they are those of near calibration points
     n_cal: int | None = None  # the (effective) number of calibration points behind all rows, if there are such
     expected_faded: float | None = None  # the share of rows like the calibration set that fade, where any do
 
@@ -86,6 +85,11 @@ class ScoresOfRows(ABC):
     def isolation(self) -> tuple[FloatArray, FloatArray] | None:
         """Return how isolated rows are, and calibration points, in increasing order, where that is known beforehand."""
         return None
+
+    @property
+    def knows_isolation(self) -> bool:
+        """Whether these scores themselves tell how near rows are to calibration points."""
+        return self.isolation() is not None
 
     @property
     def loudest(self) -> "Recalibrated | None":
@@ -227,8 +231,7 @@ class CombinedScores(CurveOfEachRow):
     def loudest(self) -> "Recalibrated | None":
         """The part of the greatest weight, of those that look at neighbours if there are any."""
         order = sorted(range(len(self.parts)), key=lambda place: -self.weights[place])
-        knowing = (p for p in order if self.parts[p].scores.asks_neighbors or self.parts[p].scores.isolation())
-        return next((self.parts[p] for p in knowing), None)
+        return next((self.parts[p] for p in order if self.parts[p].scores.knows_isolation), None)
 
     def take(self, rows: IntArray) -> "CombinedScores":
         """Return the scores of the chosen rows."""

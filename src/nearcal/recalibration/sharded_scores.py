@@ -11,8 +11,9 @@ from nearcal._cached import cached_property
 from nearcal.distributions import Distribution
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import LearntCorrection
+from nearcal.recalibration.local_scores import LocalScores
 from nearcal.recalibration.neighborhoods import KNearest, Neighborhood, Neighborhoods, Rows, WithinRadius
-from nearcal.recalibration.scores_of_rows import Answers, LocalScores, OfBase, Statistic
+from nearcal.recalibration.scores_of_rows import Answers, OfBase, Statistic
 from nearcal.space import MOST_PAIRS, Found, ShardedIndex
 
 _MOST_GATHERED = 2**20  # pairs of a row and a neighbour in a chunk: their points are gathered from shards
