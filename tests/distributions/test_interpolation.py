@@ -190,6 +190,17 @@ def test_moments_where_knots_all_but_coincide():
     np.testing.assert_allclose(std, np.sqrt(ndtr(score) * ndtr(-score)), rtol=1e-12)
 
 
+def test_moments_where_knots_lie_far_from_all_probability():
+    """An outlier at a score of 1e10: the middle between it and the base's own knots was taken for a center."""
+    rng = np.random.default_rng(2)
+    base = nc.Samples(rng.normal(size=(1, 90)))
+    one = nc.LocalRecalibrator(k=1, quantile_rule="interpolated").fit(nc.Normal([0.0], 1.0), [1e10], [0.0])
+    out = one.recalibrate(base, [0.0])
+    slope = base.curve.slope_above[0, 0]  # where all of N(1e10, 1) is read
+    np.testing.assert_allclose(out.std(), slope, rtol=1e-5)
+    np.testing.assert_allclose(out.mean(), out.median(), rtol=1e-12)
+
+
 def beside(knots, count=6):
     """Return the numbers next to knots, in increasing order."""
     steps = np.arange(-count, count + 1)

@@ -15,8 +15,10 @@ from nearcal.recalibration.corrections import Correction
 from nearcal.recalibration.pooling import POOLS
 from nearcal.space import METRICS, SCALINGS, SEARCHES
 
-# ties are among the data on purpose, and a warning of them is a promise kept
-pytestmark = pytest.mark.filterwarnings("ignore::nearcal.TiesWarning", "ignore::nearcal.OutOfDistributionWarning")
+# ties, strangers and, by one chance in a thousand, drifts are among the data, and a warning of them is a promise kept
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::nearcal.TiesWarning", "ignore::nearcal.OutOfDistributionWarning", "ignore::nearcal.DependenceWarning"
+)
 
 LEVELS = np.array([1e-9, 1e-3, 0.05, 0.25, 0.5, 0.8, 0.95, 0.999, 1 - 1e-9])
 _LARGEST = np.finfo(np.float64).max

@@ -45,7 +45,7 @@ class Interpolated:
         self.scores = scores
         self.values = values
         self.normal_tails = normal_tails
-        self.slope_below, self.slope_above, self.middle = _tail_slopes(scores, values, skewness)
+        self.slope_below, self.slope_above = _tail_slopes(scores, values, skewness)
         if not normal_tails:
             self.slope_below = self.slope_above = np.zeros((len(values), 1))
 
@@ -59,7 +59,6 @@ class Interpolated:
         stretched.values = loc[:, np.newaxis] + scale[:, np.newaxis] * self.values
         stretched.slope_below = scale[:, np.newaxis] * self.slope_below
         stretched.slope_above = scale[:, np.newaxis] * self.slope_above
-        stretched.middle = loc[:, np.newaxis] + scale[:, np.newaxis] * self.middle
         return stretched
 
     def take(self, rows: IntArray) -> "Interpolated":
@@ -68,13 +67,12 @@ class Interpolated:
         taken.scores = self.scores if len(self.scores) == 1 else self.scores[rows]
         taken.values = self.values[rows]
         taken.slope_below, taken.slope_above = self.slope_below[rows], self.slope_above[rows]
-        taken.middle = self.middle[rows]
         return taken
 
     def repeated(self, rows: int) -> "Interpolated":
         """Return the one row of this curve for every one of some rows, without a copy."""
         same = copy(self)
-        for name in ("scores", "values", "slope_below", "slope_above", "middle"):
+        for name in ("scores", "values", "slope_below", "slope_above"):
             one = getattr(self, name)
             setattr(same, name, np.broadcast_to(one, (rows, one.shape[1])))
         return same
@@ -145,7 +143,8 @@ class Interpolated:
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and standard deviation, exact: each piece is a straight line of a truncated standard Normal."""
         n, s = self.values.shape
-        center = self.middle[:, 0]  # moments about a central value keep their digits
+        # moments about a central value keep their digits; the middle of the knots may be far from where they lie
+        center = self.from_z(np.zeros((n, 1)))[:, 0]
         slopes = np.maximum(self.slope_below, self.slope_above)[:, 0]
         unit = power_of_two(np.maximum((self.values[:, -1] - self.values[:, 0]), slopes))
         standard = self.affine(-center / unit, 1 / unit)
@@ -302,10 +301,8 @@ def add_up(terms: FloatArray) -> FloatArray:
     return np.cumsum(terms, axis=1)[:, -1]
 
 
-def _tail_slopes(
-    scores: FloatArray, values: FloatArray, skewness: FloatArray | None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return dy/dz of the lower and upper Normal tails and the value at the central score, each (n, 1).
+def _tail_slopes(scores: FloatArray, values: FloatArray, skewness: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return dy/dz of the lower and upper Normal tails, each (n, 1).
 
     The slope is that of the line from the row at its central score to the outermost knot, so a skewed row keeps its
     skewness; where that half of the row is a single value, the slope of the whole row serves, and 1 where the whole row
@@ -327,7 +324,7 @@ def _tail_slopes(
     below, above = np.where(below > 0, below, whole), np.where(above > 0, above, whole)
     if skewness is not None:
         below, above = whole + skewness * (below - whole), whole + skewness * (above - whole)
-    return below, above, middle
+    return below, above
 
 
 def count_not_above(table: FloatArray, values: FloatArray) -> IntArray:

@@ -220,12 +220,11 @@ def _between(
     faded = copy(line)
     faded.scores = scores = np.broadcast_to(line.scores, shape)
     knots, below, above = (scores, 1.0, 1.0) if towards is None else _at(towards, scores)  # of N(0, 1)
-    faded.values = draw(np.broadcast_to(line.values, shape), knots, t, scores)
+    # both increase, and so does what lies between, but for rounding
+    faded.values = np.maximum.accumulate(draw(np.broadcast_to(line.values, shape), knots, t, scores), axis=1)
     outermost = np.ones_like(t)
     faded.slope_below = draw(line.slope_below, below, t, outermost)  # a steeper tail leads outwards, on either side
     faded.slope_above = draw(line.slope_above, above, t, outermost)
-    center = (scores[:, :1] + scores[:, -1:]) / 2
-    faded.middle = draw(line.middle, center if towards is None else towards.before(center), t, center)
     return Curve(faded)
 
 
