@@ -12,6 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imported
+# OpenMP's threads wait for one another actively: two test workers on two processors would slow down tenfold. NumPy's
+# BLAS reads it as well, and may be imported as soon as other conftest.py are
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser):
@@ -51,5 +54,3 @@ def pytest_configure(config):
         if old.name != state:
             shutil.rmtree(old, ignore_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = str(caches / state)
-    # OpenMP's threads wait for one another actively: two test workers on two processors would slow down tenfold
-    os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -10,6 +10,7 @@ import pytest
 from nearcal.cli import demo
 
 
+@pytest.mark.usefixtures("little_choice")
 def test_demo_shows_before_and_after(tmp_path, capsys, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setattr(demo, "EPOCHS", 2)

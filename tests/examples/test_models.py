@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+pytestmark = pytest.mark.usefixtures("little_choice")
 
 
 def run(name, rows, monkeypatch, capsys):
@@ -27,7 +28,7 @@ def figures(table, metric):
 def test_runs_and_helps(name, monkeypatch, capsys):
     if name.startswith("keras"):
         pytest.importorskip("keras")
-    out = run(name, 8000, monkeypatch, capsys)
+    out = run(name, 4000, monkeypatch, capsys)
     tables = out.strip().split("\n\n")
     assert len(tables) == (2 if name == "mc_dropout.py" else 1)
     for table in tables:
@@ -48,7 +49,7 @@ def test_runs_and_helps(name, monkeypatch, capsys):
     ],
 )
 def test_regressors(name, tables, monkeypatch, capsys):
-    out = run(name, 2400, monkeypatch, capsys).strip().split("\n\n")
+    out = run(name, 1600, monkeypatch, capsys).strip().split("\n\n")
     assert len(out) == tables
     for table in out:
         assert "Chose " in table

@@ -37,6 +37,8 @@ Y = RNG.normal(X[:, 0] ** 2, np.exp(X[:, 1]))
 NEW = RNG.uniform(-1, 1, size=(30, 2))
 ONE_THREAD = nc.Workers(threads=1)
 FIXED = {"layer": "input", "recalibrator": nc.LocalRecalibrator(k=40, scaling="standard")}
+# a choice all the same, among few: what scikit-learn asks of an estimator does not hang on what there is to choose from
+FEW = {"scaling": "standard", "linear": False, "shrinkage": False, "polish": False, "trend": False}
 
 
 @pytest.mark.filterwarnings("ignore::nearcal.TiesWarning")  # responses of many checks are labels
@@ -45,11 +47,15 @@ FIXED = {"layer": "input", "recalibrator": nc.LocalRecalibrator(k=40, scaling="s
 @parametrize_with_checks(
     [
         RecalibratedRegressor(workers=ONE_THREAD),
-        RecalibratedRegressor(Ridge(), calibration="split", workers=ONE_THREAD),
-        RecalibratedRegressor(make_pipeline(StandardScaler(), Ridge()), cv=3, workers=ONE_THREAD),
-        RecalibratedRegressor(HistGradientBoostingRegressor(max_iter=3), workers=ONE_THREAD),
+        RecalibratedRegressor(Ridge(), calibration="split", tuning=FEW, workers=ONE_THREAD),
+        RecalibratedRegressor(make_pipeline(StandardScaler(), Ridge()), cv=3, tuning=FEW, workers=ONE_THREAD),
+        RecalibratedRegressor(HistGradientBoostingRegressor(max_iter=3), tuning=FEW, workers=ONE_THREAD),
         RecalibratedRegressor(
-            RandomForestRegressor(n_estimators=5, random_state=0), calibration="split", head="trees", workers=ONE_THREAD
+            RandomForestRegressor(n_estimators=5, random_state=0),
+            calibration="split",
+            head="trees",
+            tuning=FEW,
+            workers=ONE_THREAD,
         ),
     ]
 )
@@ -104,7 +110,7 @@ def test_prefit_takes_the_model_as_it_is():
 def test_intervals_widen_with_the_spread():
     """The truth is σ = exp(x₁); a line has one σ for all."""
     X = RNG.uniform(-1, 1, size=(4000, 1))
-    model = RecalibratedRegressor(random_state=0).fit(X, RNG.normal(0, np.exp(X[:, 0])))
+    model = RecalibratedRegressor(tuning=FEW, random_state=0).fit(X, RNG.normal(0, np.exp(X[:, 0])))
     lower, upper = model.predict_interval([[-0.8], [0.8]], coverage=0.9)
     expected = 2 * 1.645 * np.exp([-0.8, 0.8])
     # an estimate of a 5% and a 95% quantile from some 100 points errs by about 15%; smoothing adds some bias
@@ -115,7 +121,7 @@ def test_company_of_scikit_learn():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     inner = make_pipeline(StandardScaler(), Ridge())
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), RecalibratedRegressor(inner, cv=3, random_state=0, workers=ONE_THREAD)),
+        make_pipeline(StandardScaler(), RecalibratedRegressor(inner, cv=3, tuning=FEW, random_state=0, workers=ONE_THREAD)),
         {
             "recalibratedregressor__estimator__ridge__alpha": [0.1, 10.0],
             "recalibratedregressor__calibration": ["split", "cross"],
@@ -123,7 +129,7 @@ def test_company_of_scikit_learn():
         cv=2,
     ).fit(X, y)
     assert search.best_score_ > 0.3
-    plain = RecalibratedRegressor(Ridge(), random_state=0, workers=ONE_THREAD)
+    plain = RecalibratedRegressor(Ridge(), tuning=FEW, random_state=0, workers=ONE_THREAD)
     frames = make_pipeline(StandardScaler(), plain).set_output(transform="pandas")
     assert cross_val_score(frames, X, y, cv=2).min() > 0.3
     model = clone(plain).fit(X, y)
@@ -299,7 +305,7 @@ def test_rows_in_order_are_seen_to_be_whatever_the_split():
     y = np.repeat(rng.normal(size=40), 25)
     for calibration in ("cross", "split"):
         with pytest.warns(nc.DependenceWarning, match="follow each other err alike"):
-            nc.RecalibratedRegressor(Ridge(), calibration=calibration, random_state=0).fit(
+            nc.RecalibratedRegressor(Ridge(), calibration=calibration, tuning=FEW, random_state=0).fit(
                 rng.normal(size=(1000, 2)), y
             )
 

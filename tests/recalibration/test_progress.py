@@ -80,9 +80,10 @@ def test_what_is_done_next_is_told_as_it_is_written(either, capsys):
     assert "counting: sheep [/b] 'of' [red]" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.usefixtures("little_choice")
 def test_calibrate_shows_its_progress(terminal, either):
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(3000, 3))
+    x = rng.normal(size=(400, 3))
     y = rng.normal(x[:, 0], np.exp(x[:, 1] / 2))
     nc.calibrate(lambda x: x[:, 0], x, y)
     shown = terminal.getvalue()

@@ -5,7 +5,6 @@ import itertools
 import mpmath
 import numpy as np
 import pytest
-import scoringrules
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -74,7 +73,7 @@ def test_quantiles_with_atoms_and_flat_tails():
             assert nc.scores.crps(dist, y)[i] == pytest.approx(np.sum(gap) * (x[1] - x[0]), abs=2e-4)
 
 
-def test_agrees_with_scoringrules():
+def test_agrees_with_scoringrules(scoringrules):
     rng = np.random.default_rng(3)
     y, loc, scale = rng.normal(size=50), rng.normal(size=50), rng.uniform(0.5, 2.0, size=50)
     shape, positive = rng.uniform(0.5, 20.0, size=50), rng.gamma(2.0, size=50)
@@ -127,7 +126,7 @@ def double_sum(values, weights, y):
     return distance - 0.5 * np.einsum("ni,nj,nij->n", weights, weights, pairs)
 
 
-def test_weighted_draws_equal_double_sum_and_scoringrules():
+def test_weighted_draws_equal_double_sum_and_scoringrules(scoringrules):
     rng = np.random.default_rng(5)
     draws, y = rng.normal(size=(30, 40)).round(1), rng.normal(size=30) * 2
     weights = rng.uniform(size=(30, 40))
@@ -139,7 +138,7 @@ def test_weighted_draws_equal_double_sum_and_scoringrules():
     np.testing.assert_allclose(found, theirs, rtol=1e-12)
 
 
-def test_draws_with_normal_tails_are_scored_by_their_curve():
+def test_draws_with_normal_tails_are_scored_by_their_curve(scoringrules):
     """∫ (F(x) - 1{x >= y})² dx of the distribution function itself; with many draws it tends to the double sum."""
     rng = np.random.default_rng(5)
     draws, y, weights = rng.normal(size=(8, 40)).round(1), rng.normal(size=8) * 2, rng.uniform(size=(8, 40))

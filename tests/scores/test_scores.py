@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import scoringrules
 from scipy import stats
 from scipy.integrate import quad
 
@@ -15,7 +14,7 @@ Y = RNG.normal(size=40)
 DIST = nc.Normal(RNG.normal(size=40), RNG.uniform(0.5, 2.0, size=40))
 
 
-def test_log_score_and_squared_error():
+def test_log_score_and_squared_error(scoringrules):
     np.testing.assert_allclose(
         nc.scores.log_score(DIST, Y), scoringrules.logs_normal(Y, DIST.loc, DIST.scale), rtol=1e-12
     )
@@ -30,7 +29,7 @@ def test_crps_is_twice_the_mean_pinball_loss():
     np.testing.assert_array_equal(nc.scores.pinball(DIST, Y, 0.3), nc.scores.pinball(DIST, Y, [0.3])[:, 0])
 
 
-def test_interval_score():
+def test_interval_score(scoringrules):
     lower, upper = DIST.interval(0.8)
     expected = scoringrules.interval_score(Y, lower, upper, 0.2)
     np.testing.assert_allclose(nc.scores.interval_score(DIST, Y, 0.8), expected, rtol=1e-12)

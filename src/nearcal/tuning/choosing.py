@@ -45,13 +45,22 @@ from nearcal.tuning.weighted_scoring import WeightedScorer
 
 Auto = Literal["auto"]
 
+USUAL: dict[str, Any] = {  # what "auto" means
+    "k": (10, 20, 50, 100, 200, 500, 1000),
+    "smoothing": ("biweight", "epanechnikov"),
+    "scaling": ("standard", "whiten", "relevance"),
+    "components": "auto",
+    "linear": (False, True),
+    "shrinkage": (False, True),
+    "trend": (False, True),
+}
 _WIDE, _LEADING = 256, 50  # columns beyond which a space is reduced, and to how many components
 _UNIFORM_ENOUGH = 0.05  # p-value of PIT values below which a model is not taken for calibrated overall
 
 
 @dataclass(frozen=True)
 class Menu:
-    """What is tried: every option as a list, nothing left open. This is the one place that knows what "auto" means."""
+    """What is tried: every option as a list, nothing left open. The one place that knows what "auto" means: USUAL."""
 
     k: list[int]
     smoothing: list[Smoothing]
@@ -67,16 +76,7 @@ class Menu:
     @classmethod
     def of(cls, n: int, **options: Any) -> "Menu":
         """Validate options, each "auto", one value or several, for n calibration points."""
-        usual: dict[str, Any] = {
-            "k": (10, 20, 50, 100, 200, 500, 1000),
-            "smoothing": ("biweight", "epanechnikov"),
-            "scaling": ("standard", "whiten", "relevance"),
-            "components": "auto",
-            "linear": (False, True),
-            "shrinkage": (False, True),
-            "trend": (False, True),
-        }
-        lists = {name: _several(usual[name] if _is_auto(options[name]) else options[name], name) for name in usual}
+        lists = {name: _several(USUAL[name] if _is_auto(options[name]) else options[name], name) for name in USUAL}
         known: dict[str, Any] = {
             "smoothing": SMOOTHINGS,
             "scaling": SCALINGS,
