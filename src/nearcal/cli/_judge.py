@@ -10,6 +10,7 @@ import typer
 import nearcal as nc
 from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, ModelFile, SkipMissing, check_share, require_place, tell
+from nearcal.cli._guarantee import columns_of_promise
 from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
 from nearcal.cli._relations import Groups, Relations, Time
 from nearcal.cli._rows import read_all
@@ -143,7 +144,7 @@ def judge(
     file.require([y], asked_by="should hold the responses")
     # a model that recalibrates all rows alike still names a space, in which regions can be told apart
     spaces = parts_of_space(calibrated, columns) or columns.layers()[:1]
-    needed = columns.columns(*spaces)
+    needed = list(dict.fromkeys([*columns.columns(*spaces), *columns_of_promise(calibrated)]))
     file.require(needed, asked_by=f"{model} takes")
     own = tuple(dict.fromkeys(name for space in spaces for name in columns.spaces[space]))
     shown = match_columns(file, features, "--features") if features else own

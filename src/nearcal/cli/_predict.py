@@ -15,6 +15,7 @@ import typer
 
 from nearcal._errors import NearcalError, OutOfDistributionWarning
 from nearcal.cli._console import Mistake, ModelFile, check_share, progress_bar, remark, require_place, tell
+from nearcal.cli._guarantee import columns_of_promise
 from nearcal.cli._model import load_model, match_columns, must_be_positive, parts_of_space
 from nearcal.cli._rows import Findings, Rows, iterate
 from nearcal.cli._tables import TableFile, are_whole_numbers, check_format, open_table, writing
@@ -80,7 +81,9 @@ def predict(
     is_told = (reliability or calibrated.fade is not None) if trust is None else trust
     wanted = Wanted(mean, std, coverages, levels, is_told, false_alarm if reliability else None)
     file = open_table(new)
-    needed = columns.columns(*parts_of_space(calibrated, columns))
+    needed = list(
+        dict.fromkeys([*columns.columns(*parts_of_space(calibrated, columns)), *columns_of_promise(calibrated)])
+    )
     file.require(needed, asked_by=f"{model} takes")
     kept = match_columns(file, keep or [], "--keep")
     _check_clashes(kept, wanted)
@@ -155,7 +158,7 @@ def _check(file: TableFile, needed: Sequence[str], kept: Sequence[str], findings
 
 def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int | None], None]) -> None:
     """Let the bar move within a batch, where the recalibrator tells how far it is."""
-    recalibrator = calibrated.recalibrator
+    recalibrator = getattr(calibrated.recalibrator, "inner_", calibrated.recalibrator)
     if isinstance(recalibrator, LocalRecalibrator):
         workers = Workers.of(recalibrator.workers)
         recalibrator.workers = replace(workers, progress=lambda done, total: report(rows.start + done, None))
