@@ -307,7 +307,7 @@ class Guarantee:
             named = list(self.groups.items())
             listed = ", ".join(f"{name} ({n} points)" for name, n in named[:8])
             more = f" and {len(named) - 8} more" if len(named) > 8 else ""
-            who = f"each group{', also where they overlap, and everybody' * self.overlap}: {listed}{more}"
+            who = f"each group{', though they overlap, and everybody' * self.overlap}: {listed}{more}"
         average = "for this calibration set" if self.kind == "pac" else "on average over calibration sets"
         return f"{who}, {average} and new points; nothing is said of any one x"
 
