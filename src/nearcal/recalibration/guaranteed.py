@@ -211,7 +211,7 @@ class GuaranteedRecalibrator(Recalibrator):
         names = () if members is None else members.names
         return self._hold(inner, held, scores_under(out, base_z), names, guarantee)
 
-    def withread_inner(self, inner: Any) -> "GuaranteedRecalibrator":
+    def with_inner(self, inner: Any) -> "GuaranteedRecalibrator":
         """Return the same promise for another recalibrator, made from the same rows set aside.
 
         ``inner`` must be fitted, and must not have learnt from those rows: a compiled form of this one's, for instance.
@@ -392,8 +392,8 @@ class _Refusal:
         unseen = "rows of no group that was seen" if counts else f"everybody ({total} points)"
         raise InvalidInputError(
             f"{asked} must have enough points set aside for finite ends, got too few for {known or unseen}; a coverage "
-            f"of 0.9 takes {self.guarantee.needed(0.9)}, of 0.95 {self.guarantee.needed(0.95)}: set more aside, or take "
-            'small="infinite"'
+            f"of 0.9 takes {self.guarantee.needed(0.9)}, of 0.95 {self.guarantee.needed(0.95)}: set more aside, or "
+            'take small="infinite"'
         )
 
 

@@ -142,7 +142,7 @@ class Cross:
     Parameters
     ----------
     folds : int
-        Number of folds; as many as there are rows for jackknife+.
+        Number of folds; as many as there are rows for jackknife+. What theory promises is least in between.
     seed : int
         Which rows are together.
 
@@ -152,7 +152,7 @@ class Cross:
     Statistics 49:486-507, 2021, doi:10.1214/20-AOS1965.
     """
 
-    folds: int = 10
+    folds: int = 5
     seed: int = 0
 
     def parts(self, n: int) -> list[IntArray]:
