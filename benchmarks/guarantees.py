@@ -7,10 +7,10 @@ judge; 90% intervals. A unit is a set, a base model and a seed; finished units a
 interrupted run goes on. Settings of ours (the share set aside) and of RLCP (its bandwidth) were chosen on seeds 0 and
 1; seeds from 20 on judge them.
 
-Rivals: split conformal and residual-normalised conformal by MAPIE; CQR on the base model's quantiles; crepes, normalised
-by nearest neighbours and by Mondrian bins of that; the conditional guarantee of Gibbs, Cherian and Candès for functions
-linear in x, one linear programme a row, as its paper and MAPIE have it (MAPIE's own needs cvxpy); RLCP of Hore and
-Barber, naively.
+Rivals: split conformal and residual-normalised conformal by MAPIE; CQR on the base model's quantiles; crepes,
+normalised by nearest neighbours and by Mondrian bins of that; the conditional guarantee of Gibbs, Cherian and Candès
+for functions linear in x, one linear programme a row, as its paper and MAPIE have it (MAPIE's own needs cvxpy); RLCP
+of Hore and Barber, naively.
 """
 
 import argparse
@@ -28,14 +28,14 @@ from crepes.extras import DifficultyEstimator, binning
 from lightgbm import LGBMClassifier
 from mapie.conformity_scores import ResidualNormalisedScore
 from mapie.regression import SplitConformalRegressor
-from nearcal_studies import training
-from nearcal_studies.sets import BASES, TABLES, SetStudy, split, train
 from scipy.optimize import linprog
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from threadpoolctl import threadpool_limits
 
 import nearcal as nc
+from nearcal_studies import training
+from nearcal_studies.sets import BASES, TABLES, SetStudy, split, train
 
 COVERAGE = 0.9
 ROWS = (2000, 600, 1000)
@@ -62,10 +62,12 @@ class Known(RegressorMixin, BaseEstimator):
         self.adapter = adapter
 
     def fit(self, X, y):
+        """Take note: there is nothing to fit."""
         self.fitted_ = True
         return self
 
     def predict(self, X):
+        """Return means."""
         return self.adapter.distribution(np.asarray(X)).mean()
 
 
@@ -73,6 +75,8 @@ class Known(RegressorMixin, BaseEstimator):
 
 
 def ours(promise):
+    """Local recalibration, tuned, with a promise."""
+
     def fit(case):
         calibrated = nc.calibrate(
             case.model, case.X, case.y, guarantee=promise, tuning={"effort": "quick"}, workers=nc.Workers(threads=1),
@@ -84,6 +88,7 @@ def ours(promise):
 
 
 def without_guarantee(case):
+    """Local recalibration, tuned on all calibration rows, without a promise."""
     calibrated = nc.calibrate(
         case.model, case.X, case.y, tuning={"effort": "quick"}, workers=nc.Workers(threads=1), **case.options
     )
@@ -91,12 +96,14 @@ def without_guarantee(case):
 
 
 def split_conformal(case):
+    """Absolute residuals, by MAPIE: intervals of one width."""
     conformal = SplitConformalRegressor(Known(case.adapter).fit(None, None), COVERAGE, prefit=True)
     conformal.conformalize(case.X, case.y)
     return lambda X: conformal.predict_interval(X)[1][:, :, 0].T
 
 
 def residual_normalised(case):
+    """Residuals over their size as a forest predicts it, by MAPIE."""
     forest = RandomForestRegressor(100, min_samples_leaf=10, n_jobs=1, random_state=0)
     score = ResidualNormalisedScore(residual_estimator=forest, prefit=False, random_state=0)
     conformal = SplitConformalRegressor(Known(case.adapter).fit(None, None), COVERAGE, score, prefit=True)
@@ -105,6 +112,7 @@ def residual_normalised(case):
 
 
 def cqr(case):
+    """Conformalized quantile regression on the quantiles of the base model."""
     levels = np.array([0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2])
     low, high = case.adapter.distribution(case.X).ppf(levels).T
     threshold = conformal_quantile(np.maximum(low - case.y, case.y - high))
@@ -117,6 +125,8 @@ def cqr(case):
 
 
 def crepes(mondrian):
+    """Residuals over the size of those of neighbours, or in bins of it, by crepes."""
+
     def fit(case):
         rest, held = nc.Marginal(share=0.5).set_aside(len(case.y))
         residuals = case.y - case.adapter.distribution(case.X).mean()
@@ -188,6 +198,7 @@ def _bandwidth(points):
 
 
 def conformal_quantile(scores):
+    """Return the order statistic of split conformal prediction."""
     rank = int(np.ceil((len(scores) + 1) * COVERAGE - 1e-9))
     return np.inf if rank > len(scores) else np.sort(scores)[rank - 1]
 
@@ -221,6 +232,7 @@ class Case:
 
 
 def run_unit(sets, name, base, seed, methods):
+    """Return a row for every method, of one trained model."""
     with threadpool_limits(1), training.one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parts = split(*sets._load(name, seed), seed, ROWS)
@@ -230,6 +242,7 @@ def run_unit(sets, name, base, seed, methods):
 
 
 def judge(fit, case, X, y):
+    """Return how one method does."""
     begin = time.process_time()
     predict = fit(case)
     fitted = time.process_time()
@@ -276,6 +289,7 @@ def worst_slab(X, covered):
 
 
 def main():
+    """Run what is not done yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22, 23, 24])

@@ -106,6 +106,15 @@ LOCAL = {
 }  # fmt: skip
 
 
+GUARANTEED = {
+    "guaranteed": nc.GuaranteedRecalibrator(
+        nc.LocalRecalibrator(k=60, quantile_rule="predictive", corrections=(nc.Polish(), nc.Fade(0.3))), "marginal"
+    ),
+    "guaranteed, global": nc.GuaranteedRecalibrator(nc.GlobalRecalibrator(quantile_rule="predictive"), nc.PAC()),
+    "crossed": nc.CrossRecalibrator(nc.LocalRecalibrator(k=60, quantile_rule="predictive"), nc.Cross(folds=3)),
+}
+
+
 def recalibrators(n):
     """Return every recalibrator, fitted to n calibration points."""
     made = {name: recalibrator.fit(*calibration_set(n)) for name, recalibrator in ALL_ROWS_ALIKE.items()}

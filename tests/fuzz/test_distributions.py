@@ -155,6 +155,22 @@ def conformal(rng):
     )
 
 
+def guaranteed(kind):
+    """Return a maker of results with a promise, by scores with ties and outliers, over any family."""
+
+    def make(rng):
+        n = 60
+        x = rng.normal(size=(n, 2))
+        z = rng.choice([rng.normal(size=n), rng.standard_t(2, size=n), np.round(rng.normal(size=n)) + 0.5])
+        inner = nc.LocalRecalibrator(k=int(rng.integers(2, 25)), quantile_rule="predictive")
+        promise = nc.Cross(folds=3) if kind is nc.CrossRecalibrator else rng.choice([nc.Marginal(), nc.PAC()])
+        rc = kind(inner, promise).fit(nc.Normal(np.zeros(n), 1.0), z, x)
+        base = rng.choice([normal, laplace, gamma, student, samples])(rng)
+        return rc.recalibrate(base, rng.normal(size=(N, 2)))
+
+    return make
+
+
 def online(rng):
     """Return what a stream predicts once its level has been told of some scores."""
     stream = nc.OnlineRecalibrator(coverages=(0.5, 0.9), step=float(rng.choice([0.01, 0.3])))
@@ -179,6 +195,8 @@ SUBJECTS = {
     "Recalibrated, predictive": recalibrated("predictive"),
     "Recalibrated, conservative": recalibrated("conservative"),
     "ConformalDistribution": conformal,
+    "GuaranteedDistribution": guaranteed(nc.GuaranteedRecalibrator),
+    "CrossDistribution": guaranteed(nc.CrossRecalibrator),
     "OnlinePrediction": online,
 }
 

@@ -166,6 +166,14 @@ SUBJECTS = {
         "members": [nc.LocalRecalibrator(**_local_options(rng, n)), nc.GlobalRecalibrator(quantile_rule="predictive")],
         "pool": str(rng.choice(POOLS)),
     },
+    nc.GuaranteedRecalibrator: lambda rng, n: {
+        "inner": nc.LocalRecalibrator(**_local_options(rng, n) | {"quantile_rule": "predictive"}),
+        "promise": [nc.Marginal(share=0.5), nc.PAC(share=0.3, delta=0.3)][int(rng.integers(2))],
+    },
+    nc.CrossRecalibrator: lambda rng, n: {
+        "inner": nc.LocalRecalibrator(**_local_options(rng, n) | {"quantile_rule": "predictive"}),
+        "promise": nc.Cross(folds=2),
+    },
     nc.GPBetaRecalibrator: lambda rng, n: {"epochs": 2, "n_inducing_points": 2, "n_random_samples": 8, "rng": 0},
 }
 CASES = {nc.LocalRecalibrator: 12, nc.GPBetaRecalibrator: 1, nc.QuantileNetRecalibrator: 1}

@@ -61,6 +61,14 @@ def combined(**options):
     return rc.fit(several(dist, space), y, space)
 
 
+LOCAL = nc.LocalRecalibrator(k=30, quantile_rule="predictive", corrections=(nc.Polish(),))
+
+
+def guaranteed(promise):
+    """Fit with rows set aside."""
+    return _fit(nc.GuaranteedRecalibrator(LOCAL, promise))
+
+
 CASES = {
     "line": local(1, k=50),
     "boxes": local(3, k=50),
@@ -146,6 +154,10 @@ CASES = {
     "ConformalRecalibrator, weighted": weighted(nc.ConformalRecalibrator(new_weight=12.0)),
     "CombinedRecalibrator": lambda: combined(),
     "CombinedRecalibrator, mixture": lambda: combined(pool="mixture"),
+    "GuaranteedRecalibrator": lambda: guaranteed(nc.Marginal(share=0.3, small="error")),
+    "GuaranteedRecalibrator, pac": lambda: guaranteed(nc.PAC(delta=0.2)),
+    "GuaranteedRecalibrator, weighted": weighted(nc.GuaranteedRecalibrator(LOCAL)),
+    "CrossRecalibrator": lambda: _fit(nc.CrossRecalibrator(LOCAL, nc.Cross(folds=3)), n=100),
     "QuantileNetRecalibrator": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, rng=1)),
     "QuantileNetRecalibrator with the space": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, use_space=True, rng=1)),
 }

@@ -57,11 +57,12 @@ def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
         Alarm BlockedBrute CalibratedModel CalibrationMonitor CalibrationScores Candidate Caution ColumnsModel
-        Combination CombinedRecalibrator ConformalRecalibrator Curve EqualSteps Fade FaissIndex Fingerprint
-        GlobalRecalibrator IdentityRecalibrator IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray
+        Combination CombinedRecalibrator ConformalRecalibrator Cross CrossRecalibrator Curve EqualSteps Fade FaissIndex
+        Fingerprint GlobalRecalibrator Guarantee GuaranteedRecalibrator HeldRows IdentityRecalibrator
+        IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray
         KeptColumn KeptFrame KeptParts LeafBoxes LearntCaution LearntFade LearntLinear LearntPolish LearntShrinkage
-        LearntTrend LevelTracker LocalLinear LocalRecalibrator Look OnlineRecalibrator OwnIsolation PointHead
-        PointWeights Polish
+        LearntTrend LevelTracker LocalLinear LocalRecalibrator Look Marginal OnlineRecalibrator OwnIsolation PAC
+        PointHead PointWeights Polish
         QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration Scaling Shrinkage SortedLine
         SpaceMap Standardiser Table Trend Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
     """

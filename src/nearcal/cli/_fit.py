@@ -10,6 +10,14 @@ import nearcal as nc
 from nearcal._arrays import FloatArray
 from nearcal.cli._console import Mistake, SkipMissing, check_word, progress_bar, require_place, tell
 from nearcal.cli._folders import Engine, EngineName, Scheduler, WorkersOption
+from nearcal.cli._guarantee import (
+    Delta,
+    Guarantee,
+    GuaranteeSeed,
+    PromiseGroups,
+    Share,
+    promise_of,
+)
 from nearcal.cli._large import Large
 from nearcal.cli._model import PARAMETRIC, map_columns, must_be_positive
 from nearcal.cli._relations import Groups, InOrder, Relations, Time
@@ -17,6 +25,7 @@ from nearcal.cli._rows import read_all
 from nearcal.cli._tables import FORMATS, open_table
 from nearcal.distributed.batches import Columns
 from nearcal.distributed.calibrating import SAMPLE
+from nearcal.models.promised_groups import promised_columns
 from nearcal.recalibration import LEAST_NEIGHBORS, SMOOTHINGS
 from nearcal.space import SCALINGS
 from nearcal.tuning.racing import EFFORT_NAMES
@@ -130,6 +139,11 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    guarantee: Guarantee = None,
+    guarantee_share: Share = None,
+    guarantee_delta: Delta = None,
+    guarantee_groups: PromiseGroups = None,
+    guarantee_seed: GuaranteeSeed = 0,
     effort: Annotated[
         str, typer.Option(help=f"How much is tried before the choice: {', '.join(EFFORT_NAMES)}.")
     ] = "default",
@@ -169,6 +183,7 @@ def fit(
         method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
     )
     settings["time"] = _time_settings(settings["method"], effort, seconds)
+    promise = promise_of(guarantee, guarantee_share, guarantee_delta, guarantee_groups, guarantee_seed)
     file = open_table(calibration)
     model = map_columns(
         file,
@@ -205,12 +220,13 @@ def fit(
     length = related.gap(gap)
     weights = [] if weight is None else [weight]
     file.require(weights, "--weight names")
+    file.require(promised_columns(promise), "--guarantee-groups names")
     spaces = [name for names in model.spaces.values() for name in names]
-    needed = dict.fromkeys([y, *weights, *model.columns(), *spaces, *related.numbers])
+    needed = dict.fromkeys([y, *weights, *model.columns(), *spaces, *related.numbers, *promised_columns(promise)])
     table, others, left_out = read_all(
         file, list(needed), positive=must_be_positive(model, y), skip_missing=skip_missing, texts=related.texts
     )
-    how: dict[str, Any] = {**related.values(table, others), "gap": length}
+    how: dict[str, Any] = {**related.values(table, others), "gap": length, "guarantee": promise}
     if weight is not None:
         how["sample_weight"] = _as_weights(table[weight], weight, calibration)
     rows = int((how["sample_weight"] > 0).sum()) if weight is not None else len(table[y])
@@ -236,9 +252,12 @@ def _save(calibrated: nc.CalibratedModel, output: Path, rows: int, left_out: int
         "recalibrator": repr(calibrated.recalibrator),
         "space": calibrated.layer,
         "reason": calibrated.reason,
+        "guarantee": None if promise is None else str(calibrated.guarantee),
         "version": nc.__version__,
     }
-    tell(as_json, facts, f"{facts['recalibrator']}, learnt from {rows} rows\n{calibrated.reason}\nSaved {output}")
+    promised = "" if promise is None else f"{calibrated.guarantee}\n"
+    learnt = f"{facts['recalibrator']}, learnt from {rows} rows\n{calibrated.reason}\n{promised}"
+    tell(as_json, facts, f"{learnt}Saved {output}")
 
 
 def _settings(method: str | None, k: str, radius: float | None, details: dict[str, Any]) -> dict[str, Any]:
@@ -322,6 +341,8 @@ def _calibrate(
         "variance-scaling": nc.VarianceScaling(),
         "none": nc.IdentityRecalibrator(),
     }[settings["method"]]
+    if how["guarantee"] is not None:
+        return nc.calibrate(model, table, y, recalibrator=of_all_rows, **how)
     fitted = of_all_rows.fit(model.distribution(table), y, None, sample_weight=how.get("sample_weight"))
     return nc.CalibratedModel(model, fitted, None, "The method was given.")
 

@@ -61,8 +61,14 @@ def _facts(path: Path, artefact: Artefact) -> dict[str, Any]:
         "calibration_points": recalibrator.n_cal_,
         "dimensions": getattr(recalibrator, "n_features_in_", None),
         "settings": _settings(recalibrator),
+        "guarantee": _guarantee(recalibrator),
         "fade": _fade(content if is_model else recalibrator),
     }
+
+
+def _guarantee(recalibrator: Any) -> str | None:
+    promised = getattr(recalibrator, "guarantee_", None)
+    return None if promised is None else str(promised)
 
 
 def _fade(content: Any) -> str | None:
@@ -81,6 +87,9 @@ def _fade(content: Any) -> str | None:
 def _settings(recalibrator: Any) -> dict[str, Any]:
     """Return the settings by name, those that stand together in an object one by one; workers are no setting."""
     settings: dict[str, Any] = {}
+    if hasattr(recalibrator, "inner_"):
+        settings["inner"] = type(recalibrator.inner_).__name__
+        recalibrator = recalibrator.inner_
     for name, value in recalibrator.get_params().items():
         if name == "scaling":
             scaling = Scaling.of(value)
@@ -110,7 +119,9 @@ def _facts_of_model(model: Any) -> dict[str, Any]:
 
 
 def _line(name: str, value: Any, width: int) -> str:
-    """Return a fact as a line; settings, of which there are many, as several."""
+    """Return a fact as a line; settings, of which there are many, and what is promised as several."""
+    if name == "guarantee":
+        return f"{name.ljust(width)}  " + str(value).replace("\n", "\n" + " " * (width + 2))
     if name != "settings":
         return f"{name.ljust(width)}  {_in_words(value)}"
     text = _in_words(value) or "none"

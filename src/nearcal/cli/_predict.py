@@ -245,7 +245,7 @@ def _check(file: TableFile, needed: Sequence[str], kept: Sequence[str], findings
 
 def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int | None], None]) -> None:
     """Let the bar move within a batch, where the recalibrator tells how far it is."""
-    recalibrator = calibrated.recalibrator
+    recalibrator = getattr(calibrated.recalibrator, "inner_", calibrated.recalibrator)
     if isinstance(recalibrator, LocalRecalibrator):
         workers = Workers.of(recalibrator.workers)
         recalibrator.workers = replace(workers, progress=lambda done, total: report(rows.start + done, None))

@@ -15,6 +15,7 @@ from nearcal.diagnostics.pit_values import is_covered
 from nearcal.distributions import Distribution, Seed
 
 _FOLDS = 5
+_FEWEST = 5  # rows covered, or missed, that a classifier can learn from: it holds some of them out itself
 _MOST_ROWS = 10_000  # that a classifier of a table or a page learns from
 _CLIP = 1e-3  # predicted probabilities stay this far from 0 and 1, for the logarithmic loss
 
@@ -137,8 +138,8 @@ def _predict(
     base = import_extra("sklearn.base", "sklearn", "excess_risk")
     predicted = np.full(len(points), np.nan)
     for part, train in zip(parts, training, strict=True):
-        if covered[train].all() or not covered[train].any():  # nothing to learn from one class
-            predicted[part] = covered[train][0]
+        if min(covered[train].sum(), (~covered[train]).sum()) < _FEWEST:  # nothing to learn from
+            predicted[part] = covered[train].mean()
             continue
         fitted = base.clone(classifier).fit(points[train], covered[train])
         predicted[part] = fitted.predict_proba(points[part])[:, 1]

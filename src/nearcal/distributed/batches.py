@@ -143,8 +143,9 @@ def columns_of(calibrated: CalibratedModel) -> ColumnsModel:
 
 
 def needed_columns(calibrated: CalibratedModel) -> tuple[str, ...]:
-    """Return the columns that predictions are made of, and those of the spaces that are looked at."""
-    return columns_of(calibrated).columns(*parts_of_space(calibrated))
+    """Return the columns that predictions are made of, of the spaces that are looked at, and of promises to groups."""
+    own = columns_of(calibrated).columns(*parts_of_space(calibrated))
+    return tuple(dict.fromkeys([*own, *promised_columns(getattr(calibrated.recalibrator, "promise", None))]))
 
 
 def judged_columns(calibrated: CalibratedModel) -> tuple[str, ...]:

@@ -377,7 +377,10 @@ class RecalibratedRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator): 
     def _fitted_estimator(self) -> Any:
         if not hasattr(self, "calibrated_"):
             raise AttributeError(f"{type(self).__name__} is not fitted yet: call fit first")
-        return next(iter(self.estimator_.values())) if self._is_several() else self.estimator_
+        fitted = self.estimator_
+        while isinstance(fitted, dict):  # of several, of every fold, or of several of every fold
+            fitted = next(iter(fitted.values()))
+        return fitted
 
     def _check_data(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
         if y is None:

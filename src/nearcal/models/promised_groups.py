@@ -39,6 +39,14 @@ def take_rows(X: Any, rows: Any) -> Any:
     return (X.tocsr() if hasattr(X, "tocsr") else X)[rows]
 
 
+def promised_columns(promise: Any) -> tuple[str, ...]:
+    """Return the names of the columns whose groups have a promise; none where groups are told otherwise, or none are."""
+    groups: Any = None if promise is None else getattr(as_promise(promise), "groups", None)
+    if not is_names(groups):
+        return ()
+    return (groups,) if isinstance(groups, str) else tuple(groups)
+
+
 def _column(X: Any, name: str) -> Any:
     names = list(X) if isinstance(X, Mapping) else list(getattr(X, "columns", ()))
     if name not in names:

@@ -211,7 +211,7 @@ class GuaranteedRecalibrator(Recalibrator):
         names = () if members is None else members.names
         return self._hold(inner, held, scores_under(out, base_z), names, guarantee)
 
-    def withread_inner(self, inner: Any) -> "GuaranteedRecalibrator":
+    def with_inner(self, inner: Any) -> "GuaranteedRecalibrator":
         """Return the same promise for another recalibrator, made from the same rows set aside.
 
         ``inner`` must be fitted, and must not have learnt from those rows: a compiled form of this one's, for instance.
@@ -263,7 +263,7 @@ class GuaranteedRecalibrator(Recalibrator):
         require((trust is None) == (fitted.held_.trust is None), "trust must be given as it was of rows set aside")
         inner = read_inner(fitted.inner_, dist_new, space_new, trust)
         cells, which = fitted._cells_of(groups, len(inner))
-        refuse = fitted._refuse_infinite(cells) if fitted._own_promise().small == "error" else None
+        refuse = fitted._refusal(cells) if fitted._own_promise().small == "error" else None
         return GuaranteedDistribution(
             inner.base, BentScores(inner, tuple(cells.values()), which, fitted.guarantee_, refuse)
         )
@@ -322,19 +322,10 @@ class GuaranteedRecalibrator(Recalibrator):
             return OrderStatistics(scores[order], Masses((average / sizes[which])[order], average))
         return OrderStatistics(scores[order])
 
-    def _refuse_infinite(self, cells: Mapping[bytes, OrderStatistics]) -> Any:
-        def refuse(cell: int, asked: str) -> None:
-            flags = np.frombuffer(list(cells)[cell])
-            who = [name for name, flag in zip(self.names_, flags, strict=False) if flag] or ["everybody"]
-            counts = self.guarantee_.groups
-            known = ", ".join(f"{name} ({counts.get(name, self.guarantee_.n)} points)" for name in who)
-            raise InvalidInputError(
-                f"{asked} must have enough points set aside for finite ends, got too few for {known}; a coverage c "
-                f"takes {self.guarantee_.needed(0.9)} at 0.9 and {self.guarantee_.needed(0.95)} at 0.95: set more "
-                'aside, or take small="infinite"'
-            )
-
-        return refuse
+    def _refusal(self, cells: Mapping[bytes, OrderStatistics]) -> "_Refusal":
+        flags = [np.frombuffer(key) for key in cells]
+        who = [[name for name, flag in zip(self.names_, own, strict=False) if flag] for own in flags]
+        return _Refusal(tuple(tuple(names) for names in who), self.guarantee_)
 
     # ---- a calibration set that changes: rows set aside stay so ------------------------------------------------------
 
@@ -386,6 +377,24 @@ class GuaranteedRecalibrator(Recalibrator):
         require(self.n_cal_ == self.inner_.n_cal_, "n_cal_ must be that of inner_")
         self.inner = self.inner_
         self._forget_cells()
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """Refuses an infinite end of a cell, of which the names of its groups are known."""
+
+    cells: tuple[tuple[str, ...], ...]
+    guarantee: Guarantee
+
+    def __call__(self, cell: int, asked: str) -> None:
+        counts, total = self.guarantee.groups, self.guarantee.n
+        known = ", ".join(f"{name} ({counts[name]} points)" for name in self.cells[cell])
+        unseen = "rows of no group that was seen" if counts else f"everybody ({total} points)"
+        raise InvalidInputError(
+            f"{asked} must have enough points set aside for finite ends, got too few for {known or unseen}; a coverage "
+            f"of 0.9 takes {self.guarantee.needed(0.9)}, of 0.95 {self.guarantee.needed(0.95)}: set more aside, or "
+            'take small="infinite"'
+        )
 
 
 def read_inner(inner: Any, dist: Any, space: Any, trust: FloatArray | None = None) -> Recalibrated:

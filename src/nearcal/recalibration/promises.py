@@ -142,7 +142,7 @@ class Cross:
     Parameters
     ----------
     folds : int
-        Number of folds; as many as there are rows for jackknife+.
+        Number of folds; as many as there are rows for jackknife+. What theory promises is least in between.
     seed : int
         Which rows are together.
 
@@ -152,7 +152,7 @@ class Cross:
     Statistics 49:486-507, 2021, doi:10.1214/20-AOS1965.
     """
 
-    folds: int = 10
+    folds: int = 5
     seed: int = 0
 
     def parts(self, n: int) -> list[IntArray]:
@@ -307,7 +307,7 @@ class Guarantee:
             named = list(self.groups.items())
             listed = ", ".join(f"{name} ({n} points)" for name, n in named[:8])
             more = f" and {len(named) - 8} more" if len(named) > 8 else ""
-            who = f"each group{', also where they overlap, and everybody' * self.overlap}: {listed}{more}"
+            who = f"each group{', though they overlap, and everybody' * self.overlap}: {listed}{more}"
         average = "for this calibration set" if self.kind == "pac" else "on average over calibration sets"
         return f"{who}, {average} and new points; nothing is said of any one x"
 
