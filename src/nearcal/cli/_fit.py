@@ -211,7 +211,7 @@ def fit(
             "it learns nothing from rows among each other: leave it out",
         )
     if shards is not None or runner.name == "dask":
-        idle = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap}
+        idle = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap, "--guarantee": guarantee}
         how_large = Large(shards, sample, runner, skip_missing, settings["method"], idle)
         with progress_bar("calibrating", None) as report:
             large, left_out = how_large.calibrate(file, model, y, {**_asked(model, settings, report), "time": in_order})
@@ -252,10 +252,10 @@ def _save(calibrated: nc.CalibratedModel, output: Path, rows: int, left_out: int
         "recalibrator": repr(calibrated.recalibrator),
         "space": calibrated.layer,
         "reason": calibrated.reason,
-        "guarantee": None if promise is None else str(calibrated.guarantee),
+        "guarantee": None if calibrated.guarantee is None else str(calibrated.guarantee),
         "version": nc.__version__,
     }
-    promised = "" if promise is None else f"{calibrated.guarantee}\n"
+    promised = "" if calibrated.guarantee is None else f"{calibrated.guarantee}\n"
     learnt = f"{facts['recalibrator']}, learnt from {rows} rows\n{calibrated.reason}\n{promised}"
     tell(as_json, facts, f"{learnt}Saved {output}")
 

@@ -15,7 +15,7 @@ from nearcal.cli._model import load_model, match_columns, must_be_positive
 from nearcal.cli._relations import Groups, Relations, Time
 from nearcal.cli._rows import read_all
 from nearcal.cli._tables import open_table
-from nearcal.distributed.batches import is_numeric, judged_columns
+from nearcal.distributed.batches import is_numeric, judged_columns, needed_columns
 from nearcal.distributions import Distribution
 from nearcal.tuning import Combination, Tuning
 
@@ -97,7 +97,7 @@ def _evaluate_on_dask(
     if groups is not None and time is not None:
         raise Mistake("--groups and --time are both given", "errors are counted by one of them: give the coarser one")
     related = [name for name in (groups, time) if name is not None]
-    needed = list(dict.fromkeys([response, *columns.columns(), *judged_columns(calibrated), *related]))
+    needed = list(dict.fromkeys([response, *needed_columns(calibrated), *judged_columns(calibrated), *related]))
     open_table(test).require(needed, asked_by=f"{model} takes")
     with engine.client():
         frame = read_parts(test.resolve(), names, needed, skip_missing=skip_missing)
@@ -180,7 +180,7 @@ def judge(
         raise Mistake(f"{model} does not say which column holds the responses", "name it by --y")
     file.require([y], asked_by="should hold the responses")
     own = judged_columns(calibrated)
-    needed = tuple(dict.fromkeys([*columns.columns(), *own]))
+    needed = tuple(dict.fromkeys([*needed_columns(calibrated), *own]))
     file.require(needed, asked_by=f"{model} takes")
     shown = match_columns(file, features, "--features") if features else own
     numeric = [name for name in shown if is_numeric(file.schema.field(name).type)]

@@ -21,6 +21,7 @@ from nearcal._errors import InvalidInputError
 from nearcal.distributed.wanted import Wanted
 from nearcal.models import CalibratedModel, layer_parts
 from nearcal.models.adapters import ColumnsModel
+from nearcal.models.promised_groups import promised_columns
 from nearcal.persistence import read
 from nearcal.recalibration import Workers
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearcal._errors import InvalidInputError
 from nearcal._optional import import_extra
-from nearcal.distributed.batches import BatchPredictor, judged_columns, open_model, use_threads
+from nearcal.distributed.batches import BatchPredictor, judged_columns, needed_columns, open_model, use_threads
 from nearcal.distributed.dask_shards import calibrate_on_dask as calibrate
 from nearcal.distributed.wanted import Wanted
 from nearcal.distributions import Seed
@@ -146,7 +146,7 @@ def evaluate(
     asked = [y, *(name for name in (groups, time) if name is not None)]
     if columns is not None:
         own = judged_columns(calibrated)
-        chosen = frame[_present(frame, list(dict.fromkeys([*asked, *columns.columns(), *own])))]
+        chosen = frame[_present(frame, list(dict.fromkeys([*asked, *needed_columns(calibrated), *own])))]
     else:
         own, chosen = (), frame[_present(frame, list(frame.columns), asked)]
     source, parts = _source(model), chosen.to_delayed()

@@ -40,7 +40,7 @@ def take_rows(X: Any, rows: Any) -> Any:
 
 
 def promised_columns(promise: Any) -> tuple[str, ...]:
-    """Return the names of the columns whose groups have a promise; none where groups are told otherwise, or none are."""
+    """Return the names of the columns whose groups have a promise; none where groups are told otherwise."""
     groups: Any = None if promise is None else getattr(as_promise(promise), "groups", None)
     if not is_names(groups):
         return ()
