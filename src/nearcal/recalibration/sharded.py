@@ -341,8 +341,7 @@ class _FirstPass:
             file.write(np.column_stack([z, positions]).data)
         sums = ColumnSums.of(positions)
         self._sums = sums if self._sums is None else self._sums + sums
-        some = RowSample.of(positions, z, done, self._size, self._seed)
-        self._sample = some if self._sample is None else self._sample.joined(some, self._size)
+        self._sample = RowSample.of(positions, z, done, self._size, self._seed, self._sample)
 
     def finish(self) -> tuple[RowSample, ColumnSums]:
         """Return what is known of all points."""
