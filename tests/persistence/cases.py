@@ -1,6 +1,8 @@
 """What the tests of saving share: every kind of recalibrator and model, fitted, and all its answers as bytes."""
 
 import copy
+import tempfile
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -59,6 +61,12 @@ def combined(**options):
     members = [nc.LocalRecalibrator(k=50, quantile_rule="predictive"), nc.LocalRecalibrator(k=40, scaling="standard")]
     rc = nc.CombinedRecalibrator(members, columns=[[0, 1, 2], [2, 0]], **options)
     return rc.fit(several(dist, space), y, space)
+
+
+def in_shards(**options):
+    """Fit with a folder, which a saved file names."""
+    folder = Path(tempfile.mkdtemp()) / "shards"
+    return lambda: _fit(nc.ShardedRecalibrator(**options, folder=folder))
 
 
 CASES = {
@@ -120,6 +128,13 @@ CASES = {
         k=50,
         scaling="standard",
         corrections=[nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+        quantile_rule="predictive",
+    ),
+    "in shards": in_shards(k=50),
+    "in shards, all corrections": in_shards(
+        k=50,
+        scaling="standard",
+        corrections=[nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish(), nc.Fade()],
         quantile_rule="predictive",
     ),
     "KNNRegressor": lambda: _fit(nc.KNNRegressor(k=30)),
