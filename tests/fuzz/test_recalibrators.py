@@ -2,6 +2,8 @@
 
 import contextlib
 import importlib.util
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,8 +155,16 @@ def _searches():
     return [name for name in SEARCHES if name != "faiss" or importlib.util.find_spec("faiss")]
 
 
+def _sharded_options(rng, n):
+    options = _local_options(rng, n)
+    for name in ("eps", "metric", "search"):
+        options.pop(name, None)
+    return {**options, "folder": Path(tempfile.mkdtemp()) / "shards", "seed": int(rng.integers(9))}
+
+
 SUBJECTS = {
     nc.LocalRecalibrator: lambda rng, n: _local_options(rng, n),
+    nc.ShardedRecalibrator: lambda rng, n: _sharded_options(rng, n),
     nc.KNNRegressor: lambda rng, n: _local_options(rng, n, has_base=False),
     nc.GlobalRecalibrator: lambda rng, n: {"quantile_rule": str(rng.choice(QUANTILE_RULES))},
     nc.VarianceScaling: lambda rng, n: {},
@@ -221,7 +231,7 @@ def test_recalibrators(fuzz, cls):
 
 
 # of several models, weights are not learnt again: tests/recalibration/test_combined.py
-NOT_UPDATED = (nc.QuantileNetRecalibrator, nc.GPBetaRecalibrator, nc.CombinedRecalibrator)
+NOT_UPDATED = (nc.ShardedRecalibrator, nc.QuantileNetRecalibrator, nc.GPBetaRecalibrator, nc.CombinedRecalibrator)
 UPDATED = [cls for cls in SUBJECTS if cls not in NOT_UPDATED]
 
 

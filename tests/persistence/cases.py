@@ -1,6 +1,8 @@
 """What the tests of saving share: every kind of recalibrator and model, fitted, and all its answers as bytes."""
 
 import copy
+import tempfile
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -69,6 +71,12 @@ def guaranteed(promise):
     return _fit(nc.GuaranteedRecalibrator(LOCAL, promise))
 
 
+def in_shards(**options):
+    """Fit with a folder, which a saved file names."""
+    folder = Path(tempfile.mkdtemp()) / "shards"
+    return lambda: _fit(nc.ShardedRecalibrator(**options, folder=folder))
+
+
 CASES = {
     "line": local(1, k=50),
     "boxes": local(3, k=50),
@@ -128,6 +136,13 @@ CASES = {
         k=50,
         scaling="standard",
         corrections=[nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()],
+        quantile_rule="predictive",
+    ),
+    "in shards": in_shards(k=50),
+    "in shards, all corrections": in_shards(
+        k=50,
+        scaling="standard",
+        corrections=[nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish(), nc.Fade()],
         quantile_rule="predictive",
     ),
     "KNNRegressor": lambda: _fit(nc.KNNRegressor(k=30)),

@@ -40,11 +40,12 @@ def calibrate_in_batches(
     **how
         As in :func:`nearcal.calibrate`: ``recalibrator``, ``layer``, ``tuning``.
     """
-    drawn, names, start = None, [], 0
+    drawn: RowSample | None = None
+    names, start = [], 0
     for batch in batches():
-        names = list(batch)
-        some = RowSample.of(np.column_stack(list(batch.values())), np.empty(len(batch[y])), start, sample, seed)
-        drawn, start = some if drawn is None else drawn.joined(some, sample), start + len(batch[y])
+        names, columns = list(batch), np.column_stack(list(batch.values()))
+        drawn = RowSample.of(columns, np.empty(len(columns)), start, sample, seed, drawn)
+        start += len(columns)
     assert drawn is not None
     order = np.argsort(drawn.rows)
     table = dict(zip(names, drawn.space[order].T, strict=True))

@@ -165,8 +165,15 @@ class ShardedRecalibrator(Recalibrator):
 
     # ---- learning ---------------------------------------------------------------------------------------------------
 
-    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any) -> Self:
-        """Learn from a calibration set that is in memory; arguments as in :meth:`nearcal.LocalRecalibrator.fit`."""
+    def fit(self, dist_cal: Distribution, y_cal: Any, space_cal: Any, *, sample_weight: Any = None) -> Self:
+        """Learn from a calibration set that is in memory; arguments as in :meth:`nearcal.LocalRecalibrator.fit`.
+
+        Points in shards count alike: weights are refused.
+        """
+        if sample_weight is not None:
+            raise InvalidParameterError(
+                "sample_weight must be None, since points in shards count alike, got weights; use LocalRecalibrator"
+            )
         return self.fit_batches([(dist_cal, y_cal, space_cal)])
 
     def fit_batches(self, batches: Iterable[Batch]) -> Self:
@@ -341,8 +348,7 @@ class _FirstPass:
             file.write(np.column_stack([z, positions]).data)
         sums = ColumnSums.of(positions)
         self._sums = sums if self._sums is None else self._sums + sums
-        some = RowSample.of(positions, z, done, self._size, self._seed)
-        self._sample = some if self._sample is None else self._sample.joined(some, self._size)
+        self._sample = RowSample.of(positions, z, done, self._size, self._seed, self._sample)
 
     def finish(self) -> tuple[RowSample, ColumnSums]:
         """Return what is known of all points."""

@@ -85,8 +85,9 @@ def _add_exactly(column: FloatArray) -> tuple[int, int]:
     total = square = 0
     for i, one in enumerate(pieces):
         total += _join(np.bincount(groups, one, size), least, _LEAST, 1) << (i * _BITS)
-        for j, other in enumerate(pieces):
-            square += _join(np.bincount(groups, one * other, size), least, 2 * _LEAST, 2) << ((i + j) * _BITS)
+        for j, other in enumerate(pieces[: i + 1]):
+            product = _join(np.bincount(groups, one * other, size), least, 2 * _LEAST, 2) << ((i + j) * _BITS)
+            square += product if i == j else 2 * product
     return total, square
 
 

@@ -34,10 +34,14 @@ class RowSample:
     z: FloatArray
 
     @classmethod
-    def of(cls, space: FloatArray, z: FloatArray, start: int, size: int, seed: int) -> Self:
-        """Draw among the rows numbered from ``start`` on."""
+    def of(cls, space: FloatArray, z: FloatArray, start: int, size: int, seed: int, before: Self | None = None) -> Self:
+        """Draw among the rows numbered from ``start`` on, and those of a sample of rows ``before`` them."""
         rows = np.arange(start, start + len(z))
-        return cls(_draw(rows, seed), rows, space, z)._least(size)
+        draws = _draw(rows, seed)
+        if before is None:
+            return cls(draws, rows, space, z)._least(size)
+        few = np.flatnonzero(draws < before.draws[-1]) if len(before.rows) == size else slice(None)
+        return before.joined(cls(draws[few], rows[few], space[few], z[few]), size)
 
     def joined(self, other: Self, size: int) -> Self:
         """Return the sample of both sets of rows."""
