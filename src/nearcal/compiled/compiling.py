@@ -26,7 +26,7 @@ Any_ = TypeVar("Any_")
 
 TOLERANCE = 0.02
 _LEAST_POINTS = 20
-_STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.3, 800, 2500
+_STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
 
 
 def compile(
@@ -169,8 +169,9 @@ def _best_form(fit: CrossFit, tolerance: float) -> Trial:
     steps = int(np.clip(_STEPS_A_ROW * rows, _FEWEST_STEPS, _MOST_STEPS))
     has_trend = any(lesson.function is not None for lesson, _ in fit.lessons)
     small = [Form(trend, Effort(64, steps)) for trend in ((True, False) if has_trend else (False,))]
-    trials = [fit.attempt(form) for form in small]
-    best = min(trials, key=lambda trial: trial.loss)
+    best = fit.attempt(small[0])
+    if best.loss > 0:
+        best = min([best, *map(fit.attempt, small[1:])], key=lambda trial: trial.loss)
     if best.loss > tolerance / 2:
         best = min(best, fit.attempt(Form(best.form.has_trend, Effort(128, 3 * steps))), key=lambda trial: trial.loss)
     return best

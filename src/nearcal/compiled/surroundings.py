@@ -92,6 +92,12 @@ class Surroundings:
             return np.log(both + far)
         return np.log(np.maximum(both, far) if self.metric == "chebyshev" else np.hypot(both, far))
 
+    def limit(self, false_alarm: float) -> float:
+        """Return the isolation beyond which a row is out of distribution, by the p-value of a conformal test."""
+        n = len(self.own)
+        place = int(np.ceil((1 + n) * (1 - false_alarm) - 1e-9))  # of calibration points, so many must be nearer
+        return float(self.own[place - 1]) if 1 <= place <= n else np.inf
+
     def trust(self, positions: FloatArray, log_isolation: FloatArray) -> FloatArray | None:
         """Return the trust in rows; None where nothing fades."""
         if self.fade is None:
