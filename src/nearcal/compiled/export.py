@@ -42,7 +42,7 @@ def as_family(base: Any) -> BaseFamily:
     if isinstance(base, str) and base in _NAMED:
         return _NAMED[base]
     raise InvalidParameterError(
-        f"base must be one of {', '.join(map(repr, _NAMED))}, or distributions such as those that will be recalibrated, "
+        f"base must be one of {', '.join(map(repr, _NAMED))}, or distributions such as will be recalibrated, "
         f"for example nc.Quantiles(levels, values), got {base!r}"
     )
 

@@ -1,7 +1,6 @@
 """What compiling costs: a compiled recalibrator against the exact one, on rows that neither has seen."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -9,7 +8,6 @@ from scipy.special import ndtr, ndtri
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._saved import count, float_array, instance, number, savable, text
 from nearcal._table import Table
-from nearcal.distributions import Distribution
 from nearcal.recalibration import Recalibrated
 from nearcal.scores import crps
 
@@ -38,8 +36,8 @@ class CompilationLoss:
     rows : int
         The number of calibration rows that were judged; 0 where one law of all rows was taken over as it is.
     exact, compiled : ndarray of shape (6,)
-        Mean CRPS, error of PIT values (mean distance from uniform ones), coverage of 90% and 95% intervals, error of the
-        coverage of 90% intervals over regions (mean over at most ten clusters of rows), and the least such coverage.
+        Mean CRPS, error of PIT values (mean distance from uniform ones), coverage of 90% and 95% intervals, error of
+        the coverage of 90% intervals over regions (mean over at most ten clusters of rows), and the least such coverage.
     standard_error : float
         Of the relative difference in CRPS.
     tried : Table
@@ -58,7 +56,7 @@ class CompilationLoss:
 
     @property
     def loss(self) -> float:
-        """The CRPS of the compiled recalibrator relative to that of the exact one, less 1; negative where it is better."""
+        """The CRPS relative to that of the exact recalibrator, less 1; negative where it is better."""
         return float(self.compiled[0] / self.exact[0] - 1) if self.rows else 0.0
 
     def to_table(self) -> Table:
@@ -118,15 +116,11 @@ def find_regions(points: FloatArray, rng: np.random.Generator) -> IntArray:
     return np.asarray(kmeans2(points, count, minit="++", rng=rng)[1], dtype=np.intp)
 
 
-def compare(
-    form: str, exact: Judged, compiled: Judged, tried: dict[str, float], in_units_of: str
-) -> CompilationLoss:
+def compare(form: str, exact: Judged, compiled: Judged, tried: dict[str, float], in_units_of: str) -> CompilationLoss:
     """Return what was lost."""
     known = ~np.isnan(exact.crps)
     mean = np.average(exact.crps[known], weights=exact.weights[known])
     difference = (compiled.crps[known] - exact.crps[known]) / mean
     error = float(difference.std() / np.sqrt(known.sum()))
     table = Table({"form": list(tried), "loss": list(tried.values())})
-    return CompilationLoss(
-        form, int(known.sum()), exact.measures(), compiled.measures(), error, table, in_units_of
-    )
+    return CompilationLoss(form, int(known.sum()), exact.measures(), compiled.measures(), error, table, in_units_of)

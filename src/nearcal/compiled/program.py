@@ -1,8 +1,8 @@
 """Compiled recalibration as a program: written once, traced to ONNX or run by torch.
 
 It is made of operators that a tensor of torch has and a traced value of :mod:`nearcal.compiled.tracing` has as well,
-and of the few functions of :class:`Operations`. Positions and parameters are in double precision, the student in single;
-every other number is a constant of the program.
+and of the few functions of :class:`Operations`. Positions and parameters are in double precision, the student is in
+single; every other number is a constant of the program.
 """
 
 from collections.abc import Mapping, Sequence
@@ -260,9 +260,7 @@ def _fade(ops: Operations, table: Any, trust: Any, everyone: Curve | None) -> An
         ends = np.concatenate([LEVEL_SCORES, [1.0, 1.0]])
     else:
         line = everyone.line
-        ends = np.concatenate(
-            [everyone.before(LEVEL_SCORES[np.newaxis])[0], line.slope_below[0], line.slope_above[0]]
-        )
+        ends = np.concatenate([everyone.before(LEVEL_SCORES[np.newaxis])[0], line.slope_below[0], line.slope_above[0]])
     scores = ops.constant(np.concatenate([LEVEL_SCORES, [1.0, 1.0]])[np.newaxis])
     towards = ops.constant(ends[np.newaxis])
     less = ops.clip(one - trust, zero, one)

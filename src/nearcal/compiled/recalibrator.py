@@ -131,8 +131,8 @@ class CompiledRecalibrator(Recalibrator):
         """Write the recalibration to an ONNX file, alone or, given a ``model``, with the model.
 
         Standard operators of opset 18, any number of rows; needs the extra ``onnx``. Inputs are in double precision, of
-        shape (n, columns): the parameters of the predictive distributions, by the names that their class gives them, and
-        ``position``. Outputs are ``mean``, ``std``, ``lower``, ``upper``, ``trust`` and ``out_of_distribution`` of
+        shape (n, columns): the parameters of the predictive distributions, by the names that their class gives them,
+        and ``position``. Outputs are ``mean``, ``std``, ``lower``, ``upper``, ``trust`` and ``out_of_distribution`` of
         shape (n, 1), and ``quantiles`` of shape (n, q).
 
         Parameters
@@ -165,9 +165,7 @@ class CompiledRecalibrator(Recalibrator):
             return export.write(whole_model(self, model, X, wanted), path)
         return export.write(export.recalibration_model(self, export.as_family(base), wanted), path)
 
-    def to_torch(
-        self, base: Any, *, levels: Any = LEVELS, coverage: float = 0.95, false_alarm: float = 0.01
-    ) -> Any:
+    def to_torch(self, base: Any, *, levels: Any = LEVELS, coverage: float = 0.95, false_alarm: float = 0.01) -> Any:
         """Return the recalibration as a ``torch.nn.Module``, through which gradients pass; needs the extra ``torch``.
 
         Parameters

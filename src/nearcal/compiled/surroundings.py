@@ -1,6 +1,5 @@
 """How far a row is from what was learnt: radius, isolation and trust, where there are no neighbours to ask."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,13 +7,19 @@ import numpy as np
 
 from nearcal._arrays import FloatArray
 from nearcal._errors import ThinNeighborhoodError
-from nearcal._saved import check_fields, declared_checks, float_array, instance, number, one_of, optional, require, savable
+from nearcal._saved import (
+    float_array,
+    instance,
+    number,
+    one_of,
+    optional,
+    savable,
+)
 from nearcal.compiled.student import Reading, Student
 from nearcal.recalibration import LocalRecalibrator
 from nearcal.recalibration.curve import Curve
-from nearcal.recalibration.fade import LearntFade, fade_curve, limits_of
+from nearcal.recalibration.fade import LearntFade, expected_share, fade_curve, limits_of, warn_of_faded
 from nearcal.recalibration.neighborhoods import WithinRadius
-from nearcal.recalibration.fade import expected_share, warn_of_faded
 from nearcal.recalibration.scores_of_rows import Answers, CurveOfEachRow, OfBase, Statistic
 from nearcal.recalibration.weighted_steps import steps_of
 from nearcal.space import METRICS
@@ -108,8 +113,8 @@ class Surroundings:
         if self.fade.to == "raise" and (trust == 0).any():
             lost = trust == 0
             raise ThinNeighborhoodError(
-                f"every row must be like the calibration set, got row {int(np.argmax(lost))}, and {int(lost.sum())} rows "
-                f"of {len(lost)} looked at, that lie far from all calibration points or beyond the range of their "
+                f"every row must be like the calibration set, got row {int(np.argmax(lost))}, and {int(lost.sum())} "
+                f"rows of {len(lost)} looked at, that lie far from all calibration points or beyond the range of their "
                 'columns; drop those rows, or choose Fade(to="base") or Fade(to="global")'
             )
         return trust
@@ -135,7 +140,8 @@ class CompiledScores(CurveOfEachRow):
     ) -> None:
         fades = trust is not None and (trust < 1).any()
         super().__init__(fade_curve(plain, trust, surroundings.everyone) if fades and trust is not None else plain)
-        self.plain, self.reading, self.surroundings, self.trust, self.n_cal = plain, reading, surroundings, trust, n_cal
+        self.plain, self.reading, self.surroundings, self.trust = plain, reading, surroundings, trust
+        self.n_cal: int = n_cal
         self._was_told = trust is None
         if trust is not None:
             fade = surroundings.fade

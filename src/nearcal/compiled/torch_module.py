@@ -30,7 +30,7 @@ class RecalibrationModule(torch.nn.Module):  # type: ignore[misc]
         self.input_names += () if look is None else ("look",)
 
     def forward(self, **inputs: Any) -> dict[str, Any]:
-        """Return mean, std, quantiles, lower, upper, trust and out_of_distribution, each (n, 1) but quantiles (n, q)."""
+        """Return mean, std, quantiles (n, q), lower, upper, trust and out_of_distribution, else (n, 1), by name."""
         missing = [name for name in self.input_names if name not in inputs]
         if missing:
             raise TypeError(f"the module needs {', '.join(self.input_names)}, got no {missing[0]}")

@@ -57,7 +57,7 @@ def _head_of(adapter: ModelAdapter) -> Head:
         raise InvalidParameterError(
             f"a model to be exported must be one network without random passes, got {adapter!r}{_OTHERWISE}"
         )
-    heads = getattr(adapter, "heads", ())
+    heads: tuple[Head, ...] = getattr(adapter, "heads", ())
     if len(heads) != 1 or not isinstance(heads[0], PointHead | NormalHead | QuantileHead):
         raise InvalidParameterError(
             f"a model to be exported must be of PyTorch, scikit-learn or LightGBM, with the head 'point', 'normal' or "
@@ -97,7 +97,7 @@ def _convert(
     if layers:
         raise InvalidParameterError(
             f"a model of {kind} can be exported where its layers are 'input' and 'output', got "
-            f"{', '.join(map(repr, layers))}; calibrate with layer=\"input\", or{_OTHERWISE[1:]}"
+            f'{", ".join(map(repr, layers))}; calibrate with layer="input", or{_OTHERWISE[1:]}'
         )
     given = adapter.model  # type: ignore[attr-defined]
     models = list(given.values()) if hasattr(given, "values") else given
@@ -114,13 +114,13 @@ def _convert(
 
 
 def _of_sklearn(model: Any, rows: Any) -> Any:
-    skl2onnx = import_extra("skl2onnx", "onnx", "to_onnx of a scikit-learn model")
+    skl2onnx = import_extra("skl2onnx", "onnx-models", "to_onnx of a scikit-learn model")
     return skl2onnx.to_onnx(model, rows[:1], target_opset={"": OPSET, "ai.onnx.ml": _ML_OPSET})
 
 
 def _of_lightgbm(model: Any, rows: Any) -> Any:
-    onnxmltools = import_extra("onnxmltools", "onnx", "to_onnx of a LightGBM model")
-    types = import_extra("onnxmltools.convert.common.data_types", "onnx", "to_onnx of a LightGBM model")
+    onnxmltools = import_extra("onnxmltools", "onnx-models", "to_onnx of a LightGBM model")
+    types = import_extra("onnxmltools.convert.common.data_types", "onnx-models", "to_onnx of a LightGBM model")
     kind = types.FloatTensorType([None, rows.shape[1]])
     return onnxmltools.convert_lightgbm(model, initial_types=[("X", kind)], target_opset=15, zipmap=False)
 

@@ -231,7 +231,7 @@ class CalibratedModel:
         return method
 
     def to_onnx(self, path: Any, X: Any, **options: Any) -> Any:
-        """Write model and recalibration to one ONNX file; the model must have been compiled, by :func:`nearcal.compile`.
+        """Write model and recalibration to one ONNX file; the model must have been compiled (:func:`nearcal.compile`).
 
         The file takes inputs ``X`` of shape (n, ...) in single precision, and gives mean, std, lower, upper, quantiles,
         trust and out_of_distribution. Networks of PyTorch can be exported, whatever their layer; models of scikit-learn

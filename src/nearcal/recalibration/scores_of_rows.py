@@ -237,7 +237,9 @@ class CombinedScores(CurveOfEachRow):
     def loudest(self) -> "Recalibrated | None":
         """The part of the greatest weight, of those that look at neighbours if there are any."""
         order = sorted(range(len(self.parts)), key=lambda place: -self.weights[place])
-        knowing = (p for p in order if isinstance(self.parts[p].scores, LocalScores) or self.parts[p].scores.isolation())
+        knowing = (
+            p for p in order if isinstance(self.parts[p].scores, LocalScores) or self.parts[p].scores.isolation()
+        )
         return next((self.parts[p] for p in knowing), None)
 
     def take(self, rows: IntArray) -> "CombinedScores":
