@@ -8,6 +8,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
+from nearcal.compiled import compiling
 from nearcal.space import _exact
 
 N, M = 700, 9
@@ -59,6 +60,12 @@ def combined(**options):
     members = [nc.LocalRecalibrator(k=50, quantile_rule="predictive"), nc.LocalRecalibrator(k=40, scaling="standard")]
     rc = nc.CombinedRecalibrator(members, columns=[[0, 1, 2], [2, 0]], **options)
     return rc.fit(several(dist, space), y, space)
+
+
+def compiled(recalibrator):
+    """Compile with students that hardly learn: files need no good ones."""
+    with patch.multiple(compiling, _FEWEST_STEPS=10, _MOST_STEPS=10):
+        return nc.compile(recalibrator, tolerance=1e9)
 
 
 CASES = {
@@ -146,6 +153,14 @@ CASES = {
     "ConformalRecalibrator, weighted": weighted(nc.ConformalRecalibrator(new_weight=12.0)),
     "CombinedRecalibrator": lambda: combined(),
     "CombinedRecalibrator, mixture": lambda: combined(pool="mixture"),
+    "compiled": lambda: compiled(
+        local(3, 300, k=50, corrections=(nc.Polish(), nc.Fade()), quantile_rule="predictive")()
+    ),
+    "compiled, trend, faded to all": lambda: compiled(
+        local(2, 300, k=50, metric="chebyshev", corrections=(nc.Trend(), nc.Fade(0.1, "global")))()
+    ),
+    "compiled, radius, cosine": lambda: compiled(local(3, 300, radius=nc.Radius(0.5, 20), metric="cosine")()),
+    "compiled, all rows alike": lambda: compiled(_fit(nc.IsotonicRecalibrator())),
     "QuantileNetRecalibrator": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, rng=1)),
     "QuantileNetRecalibrator with the space": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, use_space=True, rng=1)),
 }

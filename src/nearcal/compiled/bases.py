@@ -36,13 +36,11 @@ class BaseFamily(ABC):
     def parameters(self, dist: Any) -> dict[str, FloatArray]:
         """Return the parameters of distributions as inputs of shape (n, columns)."""
 
-    def moments(self, ops: Any, inputs: Mapping[str, Any], table: Any) -> tuple[Any, Any]:
-        """Return mean and standard deviation, (n, 1), given tables with tails; the quantile function is integrated."""
-        from nearcal.compiled.program import reading
-
+    def moments(self, ops: Any, inputs: Mapping[str, Any], law: Any) -> tuple[Any, Any]:
+        """Return mean and standard deviation, (n, 1), given the law of scores; the quantile function is integrated."""
         weights = np.exp(-(_GRID**2) / 2)
         weights = (weights / weights.sum())[:, np.newaxis]
-        values = self.quantiles(ops, inputs, table @ ops.constant(reading(_GRID)))
+        values = self.quantiles(ops, inputs, law.at(_GRID))
         center = ops.columns(values, len(_GRID) // 2, len(_GRID) // 2 + 1)
         moved = values - center  # moments about a central value keep their digits
         mean = moved @ ops.constant(weights)
@@ -60,8 +58,11 @@ class NormalBase(BaseFamily):
         """Return loc + scale · z."""
         return inputs["loc"] + inputs["scale"] * z
 
-    def moments(self, ops: Any, inputs: Mapping[str, Any], table: Any) -> tuple[Any, Any]:
-        """Return exact moments: of pieces of straight lines they are sums over nodes, and over pairs of them."""
+    def moments(self, ops: Any, inputs: Mapping[str, Any], law: Any) -> tuple[Any, Any]:
+        """Return exact moments of tables: of pieces of straight lines they are sums over nodes, and pairs of them."""
+        table = getattr(law, "table", None)
+        if table is None:
+            return super().moments(ops, inputs, law)
         center = ops.columns(table, _NODES // 2, _NODES // 2 + 1)
         from_center = np.zeros(_NODES + 2)
         from_center[:_NODES] = 1.0

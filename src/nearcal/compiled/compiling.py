@@ -139,7 +139,7 @@ def _compile_local(
     n = exact.n_cal_
     if n < _LEAST_POINTS:
         raise InvalidInputError(
-            f"a recalibrator to compile must have at least {_LEAST_POINTS} calibration points, got {n}; keep the exact one"
+            f"recalibrator must have at least {_LEAST_POINTS} calibration points to be compiled, got {n}; keep it as is"
         )
     if dist_cal is not None and len(require_distribution(dist_cal, "dist_cal")) != n:
         raise InvalidInputError(

@@ -22,7 +22,7 @@ _BLOCK = 32  # rows that go through a product together, always as many: a row's 
 @savable
 @dataclass(frozen=True)
 class Features:
-    """Every column of the scaled space twice: as it is, and as its rank among calibration points, both within its range.
+    """Every column of the scaled space twice: as it is, and as its rank among calibration points; within its range.
 
     Ranks tame columns with heavy tails, where a few points are all that a linear scale would show. What lies beyond the
     range of the calibration points looks to the student as if it lay on its edge: there nothing was learnt, and a

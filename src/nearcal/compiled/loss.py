@@ -37,7 +37,7 @@ class CompilationLoss:
         The number of calibration rows that were judged; 0 where one law of all rows was taken over as it is.
     exact, compiled : ndarray of shape (6,)
         Mean CRPS, error of PIT values (mean distance from uniform ones), coverage of 90% and 95% intervals, error of
-        the coverage of 90% intervals over regions (mean over at most ten clusters of rows), and the least such coverage.
+        the coverage of 90% intervals over regions (mean over ten clusters of rows at most), and the least of them.
     standard_error : float
         Of the relative difference in CRPS.
     tried : Table

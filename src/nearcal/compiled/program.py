@@ -18,7 +18,6 @@ from nearcal.compiled.network import LARGEST_LOG, LEVEL_SCORES
 from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import NODES, Bumps, Student
 from nearcal.compiled.surroundings import Surroundings
-from nearcal.distributions.interpolation import Interpolated
 from nearcal.models.calibrated_model import Look
 from nearcal.recalibration.curve import Curve
 from nearcal.space import Ranges
@@ -96,38 +95,38 @@ def recalibration(
     ``inputs`` are the parameters of the family, and ``position`` where rows differ, ``look`` where another layer is
     looked at; all in double precision.
     """
+    surroundings, isolation = compiled.surroundings_, None
     if isinstance(compiled.student_, Curve):
-        shared = _shared(compiled.student_.line)
-        some = next(iter(inputs.values()))
-        zero = ops.columns(some, 0, 1) * ops.constant(0.0)
-        table, trust, isolation = zero + ops.constant(shared[np.newaxis]), zero + ops.constant(1.0), None
-        identity = zero
+        nothing = ops.columns(next(iter(inputs.values())), 0, 1) * ops.constant(0.0)
+        trust = nothing + ops.constant(1.0)
     else:
-        assert compiled.surroundings_ is not None
-        position = inputs["position"]
-        nodes, isolation = _read(ops, compiled.student_, compiled.surroundings_, position)
-        trust = _trust(ops, compiled.surroundings_, position, isolation)
-        identity = isolation * ops.constant(0.0)
-        table = _with_tails(ops, nodes)
+        assert surroundings is not None
+        nodes, isolation = _read(ops, compiled.student_, surroundings, inputs["position"])
+        nothing, trust = isolation * ops.constant(0.0), _trust(ops, surroundings, inputs["position"], isolation)
     if look is not None:
         trust = _lesser(ops, trust, _ranges(ops, look.ranges, inputs["look"]))
-    everyone = None if compiled.surroundings_ is None else compiled.surroundings_.everyone
-    if look is not None or (compiled.surroundings_ is not None and compiled.surroundings_.fade is not None):
-        table = _fade(ops, table, trust, everyone)
+    fades = look is not None or (surroundings is not None and surroundings.fade is not None)
+    law: Law
+    if isinstance(compiled.student_, Curve):
+        law = SharedLaw(ops, compiled.student_, nothing, trust if fades else None)
+    else:
+        assert surroundings is not None
+        table = _with_tails(ops, nodes)
+        law = TableLaw(ops, _fade(ops, table, trust, surroundings.everyone) if fades else table)
     scores = [*ndtri(wanted.levels), *ndtri([(1 - wanted.coverage) / 2, (1 + wanted.coverage) / 2])]
-    values = family.quantiles(ops, inputs, table @ ops.constant(reading(np.array(scores))))
-    mean, std = family.moments(ops, inputs, table)
+    values = family.quantiles(ops, inputs, law.at(np.array(scores)))
+    mean, std = family.moments(ops, inputs, law)
     count = len(wanted.levels)
-    flag = identity > ops.constant(0.0)
-    if isolation is not None and compiled.surroundings_ is not None:
-        flag = isolation > ops.constant(compiled.surroundings_.limit(wanted.false_alarm))
+    flag = nothing > ops.constant(0.0)
+    if isolation is not None and surroundings is not None:
+        flag = isolation > ops.constant(surroundings.limit(wanted.false_alarm))
     return {
         "mean": mean,
         "std": std,
         "quantiles": ops.columns(values, 0, count),
         "lower": ops.columns(values, count, count + 1),
         "upper": ops.columns(values, count + 1, count + 2),
-        "trust": trust + identity,
+        "trust": trust,
         "out_of_distribution": flag,
     }
 
@@ -255,19 +254,56 @@ def _lesser(ops: Operations, x: Any, y: Any) -> Any:
 
 def _fade(ops: Operations, table: Any, trust: Any, everyone: Curve | None) -> Any:
     """Return tables with tails drawn to those of the base, as :func:`nearcal.recalibration.fade.fade_curve` does."""
-    one, zero = ops.constant(1.0), ops.constant(0.0)
-    if everyone is None:
-        ends = np.concatenate([LEVEL_SCORES, [1.0, 1.0]])
-    else:
+    ends = np.concatenate([LEVEL_SCORES, [1.0, 1.0]])
+    scores = ends
+    if everyone is not None:
         line = everyone.line
         ends = np.concatenate([everyone.before(LEVEL_SCORES[np.newaxis])[0], line.slope_below[0], line.slope_above[0]])
-    scores = ops.constant(np.concatenate([LEVEL_SCORES, [1.0, 1.0]])[np.newaxis])
+    return _draw(ops, table, ends, trust, scores)
+
+
+def _draw(ops: Operations, values: Any, ends: FloatArray, trust: Any, scores: FloatArray) -> Any:
+    """Return what lies between ends and values by the trust in rows, far less of it where a change leads inwards."""
+    one, zero = ops.constant(1.0), ops.constant(0.0)
     towards = ops.constant(ends[np.newaxis])
-    less = ops.clip(one - trust, zero, one)
-    narrowing = ops.clip(one - ops.sqrt(less) * ops.constant(_FASTER), zero, one)
-    outwards = ops.clip((one + scores * ops.sign(table - towards)) * ops.constant(0.5), zero, one)
+    narrowing = ops.clip(one - ops.sqrt(ops.clip(one - trust, zero, one)) * ops.constant(_FASTER), zero, one)
+    way = ops.constant(scores[np.newaxis]) * ops.sign(values - towards)
+    outwards = ops.clip((one + way) * ops.constant(0.5), zero, one)
     share = narrowing + (trust - narrowing) * outwards
-    return share * table + (one - share) * towards
+    return share * values + (one - share) * towards
+
+
+# ---- laws of rows ---------------------------------------------------------------------------------------------------
+
+
+class Law(Protocol):
+    """The scores of rows, to be read at any level."""
+
+    def at(self, scores: FloatArray) -> Any:
+        """Return the quantiles of scores at levels Φ(scores), (n, w)."""
+
+
+class TableLaw:
+    """Of every row its table with tails."""
+
+    def __init__(self, ops: Operations, table: Any) -> None:
+        self.ops, self.table = ops, table
+
+    def at(self, scores: FloatArray) -> Any:
+        """Read the tables."""
+        return self.table @ self.ops.constant(reading(scores))
+
+
+class SharedLaw:
+    """One law of all rows, faded row by row where it is so wanted; ``nothing`` is zero for every row."""
+
+    def __init__(self, ops: Operations, law: Curve, nothing: Any, trust: Any) -> None:
+        self.ops, self.law, self.nothing, self.trust = ops, law, nothing, trust
+
+    def at(self, scores: FloatArray) -> Any:
+        """Return constants, drawn to the scores themselves."""
+        values = self.nothing + self.ops.constant(self.law.before(scores[np.newaxis]))
+        return values if self.trust is None else _draw(self.ops, values, scores, self.trust, scores)
 
 
 # ---- tables with tails: nodes and the slopes beyond them, (n, q + 2) ------------------------------------------------
@@ -279,12 +315,6 @@ def _with_tails(ops: Operations, nodes: Any) -> Any:
     slopes[[0, _MIDDLE], 0] = -1 / reach, 1 / reach
     slopes[[_MIDDLE, -1], 1] = -1 / reach, 1 / reach
     return nodes @ ops.constant(np.concatenate([np.eye(NODES), slopes], axis=1))
-
-
-def _shared(line: Interpolated) -> FloatArray:
-    """Return one law of all rows as nodes and the slopes beyond them."""
-    nodes = line.from_z(LEVEL_SCORES[np.newaxis])[0]
-    return np.concatenate([nodes, line.slope_below[0], line.slope_above[0]])
 
 
 def reading(scores: FloatArray) -> FloatArray:
