@@ -8,6 +8,7 @@ from nearcal_studies.blocked import Blocked
 from nearcal_studies.cautious import Cautious
 from nearcal_studies.claims import write_claims
 from nearcal_studies.clear import Clear
+from nearcal_studies.compiled import Compiled
 from nearcal_studies.diamonds import Diamonds
 from nearcal_studies.drift import Drift
 from nearcal_studies.gaussian import Gaussian
@@ -32,6 +33,7 @@ STUDIES: dict[str, type[Study]] = {
         RealData,
         Sharper,
         Cautious,
+        Compiled,
         Several,
         Clear,
         Relevance,

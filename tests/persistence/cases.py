@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
+from nearcal.compiled import compiling
 from nearcal.space import _exact
 
 N, M = 700, 9
@@ -75,6 +76,12 @@ def in_shards(**options):
     """Fit with a folder, which a saved file names."""
     folder = Path(tempfile.mkdtemp()) / "shards"
     return lambda: _fit(nc.ShardedRecalibrator(**options, folder=folder))
+
+
+def compiled(recalibrator):
+    """Compile with students that hardly learn: files need no good ones."""
+    with patch.multiple(compiling, _FEWEST_STEPS=10, _MOST_STEPS=10):
+        return nc.compile(recalibrator, tolerance=1e9)
 
 
 CASES = {
@@ -173,6 +180,14 @@ CASES = {
     "GuaranteedRecalibrator, pac": lambda: guaranteed(nc.PAC(delta=0.2)),
     "GuaranteedRecalibrator, weighted": weighted(nc.GuaranteedRecalibrator(LOCAL)),
     "CrossRecalibrator": lambda: _fit(nc.CrossRecalibrator(LOCAL, nc.Cross(folds=3)), n=100),
+    "compiled": lambda: compiled(
+        local(3, 300, k=50, corrections=(nc.Polish(), nc.Fade()), quantile_rule="predictive")()
+    ),
+    "compiled, trend, faded to all": lambda: compiled(
+        local(2, 300, k=50, metric="chebyshev", corrections=(nc.Trend(), nc.Fade(0.1, "global")))()
+    ),
+    "compiled, radius, cosine": lambda: compiled(local(3, 300, radius=nc.Radius(0.5, 20), metric="cosine")()),
+    "compiled, all rows alike": lambda: compiled(_fit(nc.IsotonicRecalibrator())),
     "QuantileNetRecalibrator": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, rng=1)),
     "QuantileNetRecalibrator with the space": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, use_space=True, rng=1)),
 }

@@ -13,7 +13,7 @@ import typer
 
 from nearcal._errors import NearcalError
 from nearcal._version import __version__
-from nearcal.cli import _fit, _inspect, _judge, _monitor, _predict, demo
+from nearcal.cli import _compile, _fit, _inspect, _judge, _monitor, _predict, demo
 from nearcal.cli._console import Mistake, warnings_as_remarks
 from nearcal.cli._misuse import as_misuse
 from nearcal.cli._model import PARAMETERS
@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "report": (_judge.report, _judge.EXAMPLES["report"]),
     "monitor": (_monitor.monitor, _monitor.EXAMPLES),
     "inspect": (_inspect.inspect, _inspect.EXAMPLES),
+    "compile": (_compile.compile_model, _compile.EXAMPLES["compile"]),
+    "warm-up": (_compile.warm_up, _compile.EXAMPLES["warm-up"]),
     "demo": (demo.demo, demo.EXAMPLES),
 }
 MISTAKEN, INTERRUPTED = 2, 130

@@ -8,6 +8,7 @@ import typer
 
 from nearcal.cli._console import Mistake, tell
 from nearcal.cli._model import load_artefact
+from nearcal.compiled import loss_of
 from nearcal.models import CalibratedModel, Recalibration
 from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact
@@ -44,7 +45,11 @@ def inspect(
         table = str(tuning)
     if tuning is not None:
         lines.append(f"\n{tuning}")
-    tell(as_json, facts | {"evidence": evidence, "tuning": table}, "\n".join(lines))
+    loss = loss_of(getattr(artefact.content, "recalibrator", artefact.content))
+    if loss is not None:
+        lines.append(f"\n{loss}")
+    measures = None if loss is None else {"loss": loss.loss, "form": loss.form, "measures": list(loss.to_table())}
+    tell(as_json, facts | {"evidence": evidence, "tuning": table, "compiled": measures}, "\n".join(lines))
 
 
 def _facts(path: Path, artefact: Artefact) -> dict[str, Any]:

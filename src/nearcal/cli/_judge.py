@@ -15,6 +15,7 @@ from nearcal.cli._model import load_model, match_columns, must_be_positive
 from nearcal.cli._relations import Groups, Relations, Time
 from nearcal.cli._rows import read_all
 from nearcal.cli._tables import open_table
+from nearcal.compiled import CompilationLoss, loss_of
 from nearcal.distributed.batches import is_numeric, judged_columns, needed_columns
 from nearcal.distributions import Distribution
 from nearcal.tuning import Combination, Tuning
@@ -157,7 +158,7 @@ class Judged(NamedTuple):
     space: FloatArray | None
     features: dict[str, Any]
     left_out: int
-    tuning: Tuning | Combination | None
+    tuning: Tuning | Combination | CompilationLoss | None
     relations: dict[str, Any]
 
 
@@ -197,6 +198,6 @@ def judge(
         np.column_stack([table[name] for name in own]) if own else None,
         {name: table[name] if name in table else others[name] for name in shown},
         left_out,
-        calibrated.tuning,
+        calibrated.tuning or loss_of(calibrated.recalibrator),
         related.values(table, others),
     )

@@ -47,6 +47,10 @@ _OTHER_COMMANDS = {
     "plot": "report",
     "watch": "monitor",
     "drift": "monitor",
+    "export": "compile",
+    "onnx": "compile",
+    "distil": "compile",
+    "warmup": "warm-up",
 }
 _REMARKS = {
     "adjustment": "--adjustment linear is called --linear now, and --adjustment none --no-linear",
@@ -63,6 +67,8 @@ _USES = {
     "report": "nearcal report MODEL TEST -o PAGE.html",
     "monitor": "nearcal monitor MODEL STREAM",
     "inspect": "nearcal inspect MODEL",
+    "compile": "nearcal compile MODEL -o OUT.onnx",
+    "warm-up": "nearcal warm-up",
 }
 
 

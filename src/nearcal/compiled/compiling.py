@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,9 @@ from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.for_all_rows import RecalibratorOfAllRows
 from nearcal.space import Folds, as_folds
 
-Any_ = TypeVar("Any_")
-
 TOLERANCE = 0.02
 _LEAST_POINTS = 20
-_STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.3, 800, 2500
+_STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
 
 
 def compile(
@@ -41,8 +39,8 @@ def compile(
 ) -> Any:
     """Compile a fitted recalibrator, or the one of a calibrated model, to a small function of the position.
 
-    What neighbourhoods say is learnt once, by a student: a network, with or without a smooth trend beside it. A row then
-    costs about a microsecond, needs no search, and no calibration row is kept. What that loses is measured by
+    What neighbourhoods say is learnt once, by a student: a network, with or without a smooth trend beside it. A row
+    then costs microseconds, needs no search, and no calibration row is kept. What that loses is measured by
     cross-fitting: students and exact recalibrators that have not seen a fold of the calibration set judge it. Beyond a
     tolerance nothing is returned.
 
@@ -86,15 +84,16 @@ def compile(
     """
     check_number(tolerance, "tolerance", least=0.0)
     given = model_or_recalibrator
-    options = {"tolerance": float(tolerance), "rng": as_generator(rng)}
     if isinstance(given, CalibratedModel | Recalibration):
         n = _n_cal(given.recalibrator)
-        compiled = compile_recalibrator(given.recalibrator, dist_cal, as_folds(groups, time, gap, n), **options)
+        folds = as_folds(groups, time, gap, n)
+        compiled = compile_recalibrator(given.recalibrator, dist_cal, folds, tolerance=tolerance, rng=as_generator(rng))
         reason = f"{given.reason}\n{_summary(compiled)}"
         fingerprint = None if given.fingerprint is None else given.fingerprint.without_rows()
         # how it was tuned holds the exact recalibrator, with all calibration rows
         return replace(given, recalibrator=compiled, reason=reason, tuning=None, fingerprint=fingerprint)
-    return compile_recalibrator(given, dist_cal, as_folds(groups, time, gap, _n_cal(given)), **options)
+    folds = as_folds(groups, time, gap, _n_cal(given))
+    return compile_recalibrator(given, dist_cal, folds, tolerance=tolerance, rng=as_generator(rng))
 
 
 def compile_recalibrator(
@@ -140,7 +139,7 @@ def _compile_local(
     n = exact.n_cal_
     if n < _LEAST_POINTS:
         raise InvalidInputError(
-            f"a recalibrator to compile must have at least {_LEAST_POINTS} calibration points, got {n}; keep it as it is"
+            f"recalibrator must have at least {_LEAST_POINTS} calibration points to be compiled, got {n}; keep it as is"
         )
     if dist_cal is not None and len(require_distribution(dist_cal, "dist_cal")) != n:
         raise InvalidInputError(
@@ -169,8 +168,9 @@ def _best_form(fit: CrossFit, tolerance: float) -> Trial:
     steps = int(np.clip(_STEPS_A_ROW * rows, _FEWEST_STEPS, _MOST_STEPS))
     has_trend = any(lesson.function is not None for lesson, _ in fit.lessons)
     small = [Form(trend, Effort(64, steps)) for trend in ((True, False) if has_trend else (False,))]
-    trials = [fit.attempt(form) for form in small]
-    best = min(trials, key=lambda trial: trial.loss)
+    best = fit.attempt(small[0])
+    if best.loss > 0:
+        best = min([best, *map(fit.attempt, small[1:])], key=lambda trial: trial.loss)
     if best.loss > tolerance / 2:
         best = min(best, fit.attempt(Form(best.form.has_trend, Effort(128, 3 * steps))), key=lambda trial: trial.loss)
     return best

@@ -22,7 +22,7 @@ _BLOCK = 32  # rows that go through a product together, always as many: a row's 
 @savable
 @dataclass(frozen=True)
 class Features:
-    """Every column of the scaled space twice: as it is, and as its rank among calibration points; both end at its range.
+    """Every column of the scaled space twice: as it is, and as its rank among calibration points; within its range.
 
     Ranks tame columns with heavy tails, where a few points are all that a linear scale would show. What lies beyond the
     range of the calibration points looks to the student as if it lay on its edge: there nothing was learnt, and a
@@ -104,7 +104,7 @@ def _single(points: FloatArray, on_sphere: bool) -> Singles:
 
 
 def by_blocks(function: Callable[[Any], Any], rows: Singles) -> Singles:
-    """Ask a function of matrix products of n rows; every product has the same shape, so that no row depends on others."""
+    """Ask a function of matrix products of n rows; all products have one shape, so that no row depends on others."""
     n = len(rows)
     blocks = np.zeros((-(-n // _BLOCK) * _BLOCK, rows.shape[1]), np.float32)
     blocks[:n] = rows

@@ -102,12 +102,9 @@ def refit(exact: LocalRecalibrator, rows: IntArray) -> LocalRecalibrator:
 
 def describe(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:
     """Return the logarithms of isolation and effective size of new rows, (n, 2)."""
-    near, index = exact.neighborhood_, exact.index_
+    near = exact.neighborhood_
     out = exact.recalibrate(Normal(np.zeros(len(positions)), 1.0), positions)
-    if isinstance(near, KNearest):
-        isolation = out.radius
-    else:
-        isolation = -(index_counts(exact, positions) + _LEAST_SIZE)
+    isolation = out.radius if isinstance(near, KNearest) else -(index_counts(exact, positions) + _LEAST_SIZE)
     return np.stack([log_isolation(near, isolation), np.log(np.maximum(out.effective_size, _LEAST_SIZE))], axis=1)
 
 
@@ -173,7 +170,7 @@ def _space(
 
 def _known(lesson: Lesson) -> Lesson:
     """Leave out rows that nobody speaks for, and what is not finite of a description."""
-    known = np.isfinite(lesson.tables).all(axis=1) & np.isfinite(lesson.described).all(axis=1)
+    known = np.asarray(np.isfinite(np.concatenate([lesson.tables, lesson.described], axis=1)).all(axis=1))
     of_points = known[: lesson.points]
     return replace(
         lesson,

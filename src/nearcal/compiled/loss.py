@@ -36,8 +36,8 @@ class CompilationLoss:
     rows : int
         The number of calibration rows that were judged; 0 where one law of all rows was taken over as it is.
     exact, compiled : ndarray of shape (6,)
-        Mean CRPS, error of PIT values (mean distance from uniform ones), coverage of 90% and 95% intervals, error of the
-        coverage of 90% intervals over regions (mean over at most ten clusters of rows), and the least such coverage.
+        Mean CRPS, error of PIT values (mean distance from uniform ones), coverage of 90% and 95% intervals, error of
+        the coverage of 90% intervals over regions (mean over ten clusters of rows at most), and the least of them.
     standard_error : float
         Of the relative difference in CRPS.
     tried : Table
@@ -56,7 +56,7 @@ class CompilationLoss:
 
     @property
     def loss(self) -> float:
-        """The CRPS of the compiled recalibrator relative to that of the exact one, less 1; negative where it is better."""
+        """The CRPS relative to that of the exact recalibrator, less 1; negative where it is better."""
         return float(self.compiled[0] / self.exact[0] - 1) if self.rows else 0.0
 
     def to_table(self) -> Table:

@@ -29,6 +29,9 @@ def outwards() -> FloatArray:
     return above.astype(np.float64) - below.astype(np.float64)
 
 
+_OUTWARDS = outwards().astype(np.float32)
+
+
 @savable
 class Network(NamedTuple):
     """Weights of two hidden layers with a way around them; arrays of float32.
@@ -107,7 +110,7 @@ class Effort(NamedTuple):
 
     hidden: int
     steps: int
-    batch: int = 256
+    batch: int = 128
     rate: float = 3e-3
 
 
@@ -139,10 +142,10 @@ def train(inputs: Singles, targets: Targets, units: Units, effort: Effort, rng: 
 def _slopes(network: Network, x: Singles, targets: Targets, units: Units) -> list[Singles]:
     """Return the derivatives of the mean loss of a batch by every weight."""
     first, second, outputs = network._layers(x)
-    add_up, increments = outwards().astype(np.float32), units.increments.astype(np.float32)
+    increments = units.increments.astype(np.float32)
     logs = outputs[:, 1:_NODES]
     grown = increments * np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
-    nodes = np.float32(units.location) + np.float32(units.unit) * outputs[:, :1] + grown @ add_up
+    nodes = np.float32(units.location) + np.float32(units.unit) * outputs[:, :1] + grown @ _OUTWARDS
     by_table, z = np.sign(nodes - targets.tables), targets.z[:, np.newaxis]
     by_response = 2 * ((z < nodes) - _LEVELS)
     by_node = np.where(np.isnan(z), by_table, (1 - _OWN_SHARE) * by_table + _OWN_SHARE * by_response)
@@ -150,7 +153,7 @@ def _slopes(network: Network, x: Singles, targets: Targets, units: Units) -> lis
     by_node = (by_node * _SHARES * weights).astype(np.float32)
     by_output = np.empty_like(outputs)
     by_output[:, 0] = np.float32(units.unit) * by_node.sum(axis=1)
-    by_output[:, 1:_NODES] = (by_node @ add_up.T) * grown * (np.abs(logs) < LARGEST_LOG)
+    by_output[:, 1:_NODES] = (by_node @ _OUTWARDS.T) * grown * (np.abs(logs) < LARGEST_LOG)
     by_output[:, _NODES:] = _DESCRIBED_SHARE * np.sign(outputs[:, _NODES:] - targets.described) * weights
     by_second = by_output @ network.third.T * (second > 0)
     by_first = by_second @ network.second.T * (first > 0)

@@ -1,5 +1,6 @@
 """A compiled recalibrator: a small function of the position in place of neighbours."""
 
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, as_space
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import count, instance, optional, require, savable, text
+from nearcal.compiled.bases import LEVELS
 from nearcal.compiled.loss import CompilationLoss
 from nearcal.compiled.network import LEVEL_SCORES
 from nearcal.compiled.student import Reading, Student
@@ -112,6 +114,75 @@ class CompiledRecalibrator(Recalibrator):
         assert self.surroundings_ is not None
         reading = self.student_.read(space)
         return reading._replace(log_isolation=self.surroundings_.log_isolation(self.student_, space, reading))
+
+    # ---- export ------------------------------------------------------------------------------------------------------
+
+    def to_onnx(
+        self,
+        path: str | Path,
+        base: Any = None,
+        *,
+        levels: Any = LEVELS,
+        coverage: float = 0.95,
+        false_alarm: float = 0.01,
+        model: Any = None,
+        X: Any = None,
+    ) -> Path:
+        """Write the recalibration to an ONNX file, alone or, given a ``model``, with the model.
+
+        Standard operators of opset 18, any number of rows; needs the extra ``onnx``. Inputs are in double precision, of
+        shape (n, columns): the parameters of the predictive distributions, by the names that their class gives them,
+        and ``position``. Outputs are ``mean``, ``std``, ``lower``, ``upper``, ``trust`` and ``out_of_distribution`` of
+        shape (n, 1), and ``quantiles`` of shape (n, q).
+
+        Parameters
+        ----------
+        path : str or Path
+            Of the file; what is there is replaced as a whole.
+        base : {"normal", "lognormal", "gamma"} or Distribution
+            What is recalibrated: a family, or some distributions of it, as for Quantiles and Samples.
+        levels : array_like of shape (q,)
+            Of the quantiles.
+        coverage : float
+            Of the central interval (lower, upper).
+        false_alarm : float
+            The share of rows like the calibration set that may be flagged as out of distribution.
+        model, X
+            What :meth:`nearcal.CalibratedModel.to_onnx` gives: a calibrated model, and some inputs of it.
+
+        Returns
+        -------
+        Path
+            Of the file.
+        """
+        from nearcal.compiled import export
+
+        self._require_fitted()
+        wanted = export.as_wanted(levels, coverage, false_alarm)
+        if model is not None:
+            from nearcal.compiled.whole import whole_model
+
+            return export.write(whole_model(self, model, X, wanted), path)
+        return export.write(export.recalibration_model(self, export.as_family(base), wanted), path)
+
+    def to_torch(self, base: Any, *, levels: Any = LEVELS, coverage: float = 0.95, false_alarm: float = 0.01) -> Any:
+        """Return the recalibration as a ``torch.nn.Module``, through which gradients pass; needs the extra ``torch``.
+
+        Parameters
+        ----------
+        base, levels, coverage, false_alarm
+            As in :meth:`to_onnx`.
+
+        Returns
+        -------
+        torch.nn.Module
+            Called with the inputs of :meth:`to_onnx` by name, it returns a dictionary of its outputs.
+        """
+        from nearcal.compiled import export
+        from nearcal.compiled.torch_module import RecalibrationModule
+
+        self._require_fitted()
+        return RecalibrationModule(self, export.as_family(base), export.as_wanted(levels, coverage, false_alarm))
 
     def _check_learnt(self) -> None:
         is_shared = isinstance(self.student_, Curve)

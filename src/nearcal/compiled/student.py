@@ -164,7 +164,7 @@ class Student:
         points = self.features.points(positions)
         inside = self.features.inside(points)
         inputs = self.features(inside)
-        location = np.float32(self.location)
+        location: Any = np.float32(self.location)
         if self.bumps is not None:
             trend = self.bumps(inside)
             inputs = np.concatenate([inputs, bumps_input(self.bumps, trend)], axis=1)
@@ -180,7 +180,7 @@ class Student:
         return Reading(tables, described[:, 0], described[:, 1])
 
     def polished(self, polish: LearntPolish) -> Self:
-        """Return the same with what scores turned out to be worth: tables read at other scores, the same for all rows."""
+        """Return the same with what scores turned out to be worth: tables are read at other scores."""
         wanted = polish.map.before(LEVEL_SCORES[np.newaxis])[0]
         return replace(self, to_nodes=self.to_nodes @ _reading_at(wanted, LEVEL_SCORES))
 

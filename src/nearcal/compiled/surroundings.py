@@ -7,7 +7,14 @@ import numpy as np
 
 from nearcal._arrays import FloatArray
 from nearcal._errors import ThinNeighborhoodError
-from nearcal._saved import float_array, instance, number, one_of, optional, savable
+from nearcal._saved import (
+    float_array,
+    instance,
+    number,
+    one_of,
+    optional,
+    savable,
+)
 from nearcal.compiled.student import Reading, Student
 from nearcal.recalibration import LocalRecalibrator
 from nearcal.recalibration.curve import Curve
@@ -90,6 +97,12 @@ class Surroundings:
             return np.log(both + far)
         return np.log(np.maximum(both, far) if self.metric == "chebyshev" else np.hypot(both, far))
 
+    def limit(self, false_alarm: float) -> float:
+        """Return the isolation beyond which a row is out of distribution, by the p-value of a conformal test."""
+        n = len(self.own)
+        place = int(np.ceil((1 + n) * (1 - false_alarm) - 1e-9))  # of calibration points, so many must be nearer
+        return float(self.own[place - 1]) if 1 <= place <= n else np.inf
+
     def trust(self, positions: FloatArray, log_isolation: FloatArray) -> FloatArray | None:
         """Return the trust in rows; None where nothing fades."""
         if self.fade is None:
@@ -100,8 +113,8 @@ class Surroundings:
         if self.fade.to == "raise" and (trust == 0).any():
             lost = trust == 0
             raise ThinNeighborhoodError(
-                f"every row must be like the calibration set, got row {int(np.argmax(lost))}, and {int(lost.sum())} rows "
-                f"of {len(lost)} looked at, that lie far from all calibration points or beyond the range of their "
+                f"every row must be like the calibration set, got row {int(np.argmax(lost))}, and {int(lost.sum())} "
+                f"rows of {len(lost)} looked at, that lie far from all calibration points or beyond the range of their "
                 'columns; drop those rows, or choose Fade(to="base") or Fade(to="global")'
             )
         return trust
@@ -127,7 +140,8 @@ class CompiledScores(CurveOfEachRow):
     ) -> None:
         fades = trust is not None and (trust < 1).any()
         super().__init__(fade_curve(plain, trust, surroundings.everyone) if fades and trust is not None else plain)
-        self.plain, self.reading, self.surroundings, self.trust, self.n_cal = plain, reading, surroundings, trust, n_cal
+        self.plain, self.reading, self.surroundings, self.trust = plain, reading, surroundings, trust
+        self.n_cal: int = n_cal
         self._was_told = trust is None
         if trust is not None:
             fade = surroundings.fade

@@ -251,6 +251,30 @@ class CalibratedModel:
             )
         return method
 
+    def to_onnx(self, path: Any, X: Any, **options: Any) -> Any:
+        """Write model and recalibration to one ONNX file; the model must have been compiled (:func:`nearcal.compile`).
+
+        The file takes inputs ``X`` of shape (n, ...) in single precision, and gives mean, std, lower, upper, quantiles,
+        trust and out_of_distribution. Networks of PyTorch can be exported, whatever their layer; models of scikit-learn
+        and LightGBM where neighbours were looked for in their inputs and outputs. Needs the extra ``onnx``.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of the file.
+        X : array_like
+            Some inputs of the model, one or more, to trace it by.
+        **options
+            ``levels``, ``coverage`` and ``false_alarm``, as in :meth:`nearcal.CompiledRecalibrator.to_onnx`.
+        """
+        export = getattr(self.recalibrator, "to_onnx", None)
+        if export is None:
+            raise InvalidParameterError(
+                f"recalibrator must be compiled to be exported, got {type(self.recalibrator).__name__}; give the model "
+                "to nearcal.compile first"
+            )
+        return export(path, model=self, X=align(X, self.columns), **options)
+
     @property
     def recalibration(self) -> "Recalibration":
         """All but the model: what :func:`nearcal.save` keeps."""

@@ -108,7 +108,7 @@ class LearntPolish(LearntCorrection):
 
 
 def polish_of(scores: FloatArray, weights: FloatArray | None) -> LearntPolish | None:
-    """Return the map of scores that points had among others to what they turned out to be worth; :class:`Polish`."""
+    """Return the map from scores that points had among others to what these turned out to be worth."""
     different, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     if len(different) < 2:
         return None

@@ -15,6 +15,7 @@ from nearcal._atomic import replacing
 from nearcal._errors import InvalidInputError
 from nearcal._table import Table
 from nearcal._version import __version__
+from nearcal.compiled import CompilationLoss
 from nearcal.diagnostics.features import EVERYWHERE, Feature, as_features, has_categories
 from nearcal.diagnostics.regions import Regions, as_regions
 from nearcal.distributions import Distribution
@@ -100,7 +101,7 @@ def report(
     time: Any = None,
     k: int | None = None,
     points: int = 50_000,
-    tuning: Tuning | Combination | None = None,
+    tuning: Tuning | Combination | CompilationLoss | None = None,
     path: str | PathLike[str] | None = None,
     rng: int = 0,
 ) -> Report:
@@ -150,9 +151,10 @@ def report(
         Number of rows in a neighbourhood of the explorer; None takes 2%, at least 50 and at most 300.
     points : int
         Most rows in the explorer; of more, as many are drawn at random. All else is computed from all rows.
-    tuning : Tuning, optional
+    tuning : Tuning, Combination or CompilationLoss, optional
         How recalibration was chosen, as :func:`nearcal.tune` returns it and ``calibrated.tuning`` of
-        :func:`nearcal.calibrate` keeps it: the page shows the reason and the best candidate of every kind.
+        :func:`nearcal.calibrate` keeps it: the page shows the reason and the best candidate of every kind. Or what
+        compiling has lost, ``compiled.loss_`` of :func:`nearcal.compile`.
     path : str or path, optional
         Where to save the page.
     rng : int
@@ -177,7 +179,7 @@ def report(
     unit = as_text(unit, "unit")
     response = f"{response} ({unit})" if unit else response
     check_count(rng, "rng", 0)
-    if not isinstance(tuning, Tuning | Combination | None):
+    if not isinstance(tuning, Tuning | Combination | CompilationLoss | None):
         raise InvalidInputError(
             f"tuning must be what nearcal.tune returns, such as calibrated.tuning, got {type(tuning).__name__}"
         )
@@ -323,7 +325,7 @@ def _parts(
     title: str,
     unit: str,
     rng: int,
-    tuning: Tuning | Combination | None,
+    tuning: Tuning | Combination | CompilationLoss | None,
 ) -> dict[str, Markup]:
     coverage, n = methods[0].observed.coverage, methods[0].overall.n
     settings = {

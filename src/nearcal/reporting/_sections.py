@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from nearcal._table import align, format_number, format_with_error
+from nearcal.compiled import CompilationLoss
 from nearcal.diagnostics import pit_histogram, reliability
 from nearcal.reporting import _charts
 from nearcal.reporting._evaluate import Evaluation
@@ -70,8 +71,31 @@ def table_section(evaluation: Evaluation, coverage: float, unit: str) -> Markup:
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table of metrics")
 
 
-def choice_section(tuning: Tuning | Combination) -> Markup:
+def _loss_section(loss: CompilationLoss) -> Markup:
+    """Return what compiling has lost against exact recalibration, measure by measure."""
+    head = [element("th", "Measure", scope="col")]
+    head += [element("th", words, class_="number", scope="col") for words in ("exact", "compiled")]
+    lines = [
+        element(
+            "tr",
+            element("th", row["measure"], scope="row"),
+            *(element("td", format_number(row[name]), class_="number") for name in ("exact", "compiled")),
+        )
+        for row in loss.to_table()
+    ]
+    table = element("table", element("thead", element("tr", head)), element("tbody", lines), class_="choice")
+    about = "Measured on calibration rows, by recalibrators that have not seen them."
+    return join(
+        element("p", str(loss).partition("\n")[0]),
+        element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Table of losses"),
+        element("p", about, class_="about"),
+    )
+
+
+def choice_section(tuning: Tuning | Combination | CompilationLoss) -> Markup:
     """Return how recalibration was chosen on the calibration set: the reason, and the best candidate of every kind."""
+    if isinstance(tuning, CompilationLoss):
+        return _loss_section(tuning)
     head = [element("th", "Recalibration", scope="col"), element("th", "tried", class_="number", scope="col")]
     head += [
         element("th", words, class_="number", scope="col") for words in ("CRPS of the best", "behind the best of all")

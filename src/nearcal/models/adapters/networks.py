@@ -168,6 +168,11 @@ class NetworkModel(ModelAdapter):
         twin._layers = learnt["layers"]
         return twin
 
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The heads of the networks, once they have seen a calibration set."""
+        return self._heads or ()
+
     def identity(self) -> tuple[str, tuple[str, ...]]:
         """Return the classes of the networks, and their layers in the order of definition."""
         classes = ", ".join(type(network).__name__ for network in self.networks)

@@ -132,6 +132,11 @@ class RegressorModel(ModelAdapter):
         result._gaps = learnt["gaps"]
         return result
 
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The head, as it was fitted."""
+        return tuple(head for head in (self._fitted_head or self._head,) if head is not None)
+
     def identity(self) -> tuple[str, tuple[str, ...]]:
         """Return the class of the regressor, a pipeline with its steps, and all its spaces."""
         several = self.model.values() if isinstance(self.model, Mapping) else self.model

@@ -1,0 +1,218 @@
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.compiled import loss_of
+from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near, fitted
+
+BASE = nc.Normal(np.zeros(50), 1.0)
+SPACE = calibration_set(50, seed=3)[2]
+TUNED = {"quantile_rule": "predictive", "corrections": (nc.Trend(), nc.Polish(), nc.Fade())}
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return fitted(600, **TUNED)
+
+
+@pytest.fixture(scope="module")
+def compiled(exact):
+    return compile_quickly(exact, 400)
+
+
+def test_it_knows_the_truth_about_as_well_as_the_exact_one(exact, compiled):
+    rng = np.random.default_rng(5)
+    space = rng.uniform(1.05, 2.95, size=(3000, 2))
+    y, base = rng.normal(np.sin(2 * space[:, 1]), space[:, 0]), nc.Normal(np.zeros(3000), 1.0)
+    of_exact, of_compiled = (nc.scores.crps(rc.recalibrate(base, space), y).mean() for rc in (exact, compiled))
+    truth = nc.scores.crps(nc.Normal(np.sin(2 * space[:, 1]), space[:, 0]), y).mean()
+    # the standard error of a difference of such means is some 0.2%
+    assert of_compiled < 1.01 * of_exact
+    assert of_compiled < 1.06 * truth
+    assert compiled.loss_.loss == pytest.approx(of_compiled / of_exact - 1, abs=0.015)
+
+
+def test_the_loss_is_told(compiled):
+    loss = compiled.loss_
+    assert loss.rows == 600
+    assert loss.loss == pytest.approx(loss.compiled[0] / loss.exact[0] - 1)
+    assert next(iter(loss.to_table()["measure"])) == "CRPS"
+    assert "cross-fitted on 600 calibration rows" in str(loss)
+    assert min(loss.tried["loss"]) == pytest.approx(loss.loss)
+    assert loss_of(compiled) is loss
+
+
+def test_the_same_seed_gives_the_same_bits(exact):
+    tables = [compile_quickly(exact, rng=seed).recalibrate(BASE, SPACE).ppf([0.1, 0.9]) for seed in (1, 1, 2)]
+    assert (tables[0] == tables[1]).all()
+    assert (tables[0] != tables[2]).any()
+
+
+def test_a_row_depends_on_itself_alone(compiled):
+    whole = compiled.recalibrate(BASE, SPACE)
+    for rows in (np.array([7]), np.arange(10, 41)):
+        part = compiled.recalibrate(BASE[rows], SPACE[rows])
+        assert (part.ppf(LEVELS) == whole.ppf(LEVELS)[rows]).all()
+        assert (part.std() == whole.std()[rows]).all()
+        assert (whole[rows].cdf(0.3) == whole.cdf(0.3)[rows]).all()
+
+
+def test_rows_are_described_as_by_the_exact_one(exact, compiled):
+    of_exact, of_compiled = (rc.recalibrate(BASE, SPACE) for rc in (exact, compiled))
+    assert np.abs(np.log(of_compiled.radius / of_exact.radius)).mean() < 0.15
+    assert np.abs(np.log(of_compiled.effective_size / of_exact.effective_size)).mean() < 0.15
+    assert of_compiled.n_cal == 600
+    assert (of_compiled.trust == 1).mean() > 0.9
+    rng = np.random.default_rng(8)
+    like = compiled.recalibrate(nc.Normal(np.zeros(2000), 1.0), rng.uniform(1, 3, size=(2000, 2)))
+    # 2000 rows at a rate of 5%, told by 600 calibration points: three standard errors are some 3%
+    assert like.reliability(0.05)["out_of_distribution"].mean() == pytest.approx(0.05, abs=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::nearcal.OutOfDistributionWarning")
+def test_far_rows_are_finite_ordered_and_flagged(compiled):
+    m = 2000
+    space = far_and_near(m)
+    out = compiled.recalibrate(nc.Normal(np.zeros(m), 1.0), space)
+    quantiles = out.from_z(np.linspace(-40, 40, 81)[None])
+    assert np.isfinite(quantiles).all()
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    assert np.isfinite(out.z(np.full(m, 40.0))).all()
+    for described in (out.mean(), out.std(), out.radius):
+        assert np.isfinite(described).all()
+    far = (np.abs(space - 2) > 2).any(axis=1)
+    assert out.reliability()["out_of_distribution"][far].all()
+    assert (out.trust[far] == 0).all()
+    np.testing.assert_allclose(out[far].std(), 1.0)  # their base distribution
+
+
+def test_many_faded_rows_are_told(compiled):
+    far = compiled.recalibrate(nc.Normal(np.zeros(40), 1.0), np.full((40, 2), 9.0))
+    with pytest.warns(nc.OutOfDistributionWarning, match="40 of 40 new rows"):
+        far.mean()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"quantile_rule": "step"},
+        {"quantile_rule": "conservative", "corrections": (nc.LocalLinear(), nc.Shrinkage())},
+        {"quantile_rule": "predictive", "corrections": (nc.Polish(), nc.Caution(0.3), nc.Fade(0.05, "global"))},
+        {"radius": nc.Radius(0.6, 10, "base")},
+        {"radius": nc.Radius(0.6, 10, "raise"), "corrections": (nc.Fade(),), "metric": "manhattan"},
+        {"metric": "cosine", "scaling": "none"},
+        {"metric": "chebyshev", "scaling": "whiten", "eps": 0.1},
+        {"scaling": nc.Scaling("relevance")},
+    ],
+    ids=str,
+)
+def test_all_options_of_local_recalibration(options):
+    exact = fitted(200, **options)
+    compiled = compile_quickly(exact, 300)
+    of_exact, of_compiled = (rc.recalibrate(BASE, SPACE) for rc in (exact, compiled))
+    close = np.abs(of_compiled.ppf([0.2, 0.5, 0.8]) - of_exact.ppf([0.2, 0.5, 0.8])).mean()
+    assert close < 0.35  # of a spread of about 2
+    assert np.isfinite(of_compiled.reliability()["p_value"]).all()
+    assert compiled.loss_.rows == 200
+
+
+def test_weights_and_groups():
+    dist, y, space = calibration_set(300)
+    weights = np.where(space[:, 0] > 2, 1.0, 0.01)
+    exact = nc.LocalRecalibrator(k=40).fit(dist, y, space, sample_weight=weights)
+    compiled = compile_quickly(exact, groups=np.arange(300) % 30, dist_cal=dist)
+    assert compiled.loss_.in_units_of == "response"
+    assert compiled.loss_.rows == 300
+
+
+def test_fade_that_raises():
+    compiled = compile_quickly(fitted(150, corrections=(nc.Fade(to="raise"),)))
+    with pytest.raises(nc.ThinNeighborhoodError, match="row 1, and 1 rows of 2"):
+        compiled.recalibrate(BASE[:2], [[2.0, 2.0], [50.0, 2.0]])
+
+
+@pytest.mark.parametrize("rc", [nc.IsotonicRecalibrator(), nc.VarianceScaling(), nc.IdentityRecalibrator()], ids=repr)
+def test_one_law_of_all_rows_is_taken_over(rc):
+    rc.fit(*calibration_set())
+    compiled = nc.compile(rc)
+    np.testing.assert_allclose(compiled.recalibrate(BASE).ppf(LEVELS), rc.recalibrate(BASE).ppf(LEVELS), rtol=1e-12)
+    assert compiled.loss_.loss == 0
+    assert nc.compile(compiled) is compiled
+
+
+def test_several_models():
+    _, y, space = calibration_set(250)
+    both = nc.QuantileAverage([0.5, 0.5], [nc.Normal(space[:, 0], 1.0), nc.Normal(space[:, 1], 1.0)])
+    exact = nc.CombinedRecalibrator([nc.LocalRecalibrator(k=50), nc.GlobalRecalibrator()]).fit(both, y, space)
+    compiled = compile_quickly(exact, 200)
+    of_exact, of_compiled = (rc.recalibrate(both[:50], space[:50]) for rc in (exact, compiled))
+    assert np.abs(of_exact.median() - of_compiled.median()).mean() < 0.3
+    assert loss_of(compiled).rows in (0, 250)
+    assert np.isfinite(of_compiled.reliability()["p_value"]).all() or exact.weights_[0] == 0
+
+
+def test_a_calibrated_model_keeps_no_row():
+    _, y, space = calibration_set(300)
+    model = nc.calibrate(lambda X: X[:, 0], space, y, recalibrator=nc.LocalRecalibrator(k=50))
+    compiled = compile_quickly(model)
+    assert isinstance(compiled, nc.CalibratedModel)
+    assert compiled.tuning is None
+    assert compiled.fingerprint.rows is None
+    assert "compiled as" in compiled.reason
+    assert len(compiled.predict(space[:5])) == 5
+    held = np.concatenate([part.ravel() for part in _arrays(compiled.recalibrator)])
+    # single numbers, such as the ends of columns, may be those of rows; no row is there as a whole
+    kept = np.isin(space.astype(np.float32), held.astype(np.float32)).all(axis=1)
+    assert not kept.any()
+
+
+def _arrays(value, seen=None):
+    seen = set() if seen is None else seen
+    if id(value) in seen or isinstance(value, str | type):
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f":
+            yield value
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _arrays(one, seen)
+    elif hasattr(value, "__dict__"):
+        for one in vars(value).values():
+            yield from _arrays(one, seen)
+
+
+def test_too_great_a_loss_is_refused():
+    with pytest.raises(nc.CompilationError, match=r"at most tolerance=0.00% of CRPS .* give tolerance=0\.") as caught:
+        space = np.linspace(-3, 3, 200)[:, None]
+        y = np.random.default_rng(0).normal(0.0, np.exp(space[:, 0]))
+        compile_quickly(nc.LocalRecalibrator(k=20).fit(nc.Normal(np.zeros(200), 1.0), y, space), 1, tolerance=0.0)
+    assert caught.value.loss.loss > 0
+
+
+@pytest.mark.parametrize(
+    ("what", "match"),
+    [
+        (lambda: nc.compile(3), "model_or_recalibrator must be a calibrated model or a fitted recalibrator, got int"),
+        (lambda: nc.compile(nc.LocalRecalibrator(k=3)), "not fitted"),
+        (lambda: nc.compile(fitted(19, k=5)), "at least 20 calibration points to be compiled, got 19"),
+        (lambda: nc.compile(fitted(30, k=5), tolerance=-1), "tolerance must be"),
+        (lambda: nc.compile(fitted(30, k=5), dist_cal=BASE), "dist_cal must be the distributions of the 30"),
+        (lambda: nc.compile(nc.KNNRegressor(k=3).fit(None, [1.0, 2, 3, 4], [[1.0], [2], [3], [4]])), "KNNRegressor"),
+        (lambda: nc.CompiledRecalibrator().fit(BASE, 1, 2), "give that to nearcal.compile"),
+        (lambda: nc.CompiledRecalibrator().recalibrate(BASE, SPACE), "not fitted"),
+    ],
+)
+def test_what_cannot_be_compiled(what, match):
+    with pytest.raises(nc.NearcalError, match=match):
+        what()
+
+
+def test_positions_of_another_width(compiled):
+    with pytest.raises(nc.InvalidInputError, match="2 columns as space_cal had in fit, got 3"):
+        compiled.recalibrate(BASE, np.ones((50, 3)))
+
+
+def test_it_cannot_be_updated(compiled):
+    with pytest.raises(nc.InvalidParameterError, match="cannot be updated, since it was compiled"):
+        compiled.update(BASE, np.zeros(50), SPACE)
