@@ -17,7 +17,15 @@ from nearcal.compiled.student import Form, Student
 from nearcal.compiled.surroundings import Surroundings
 from nearcal.distributions import Distribution, Seed, require_distribution
 from nearcal.models import CalibratedModel, Recalibration
-from nearcal.recalibration import CombinedRecalibrator, IdentityRecalibrator, KNNRegressor, LocalRecalibrator
+from nearcal.recalibration import (
+    CombinedRecalibrator,
+    ConformalRecalibrator,
+    CrossRecalibrator,
+    GuaranteedRecalibrator,
+    IdentityRecalibrator,
+    KNNRegressor,
+    LocalRecalibrator,
+)
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.for_all_rows import RecalibratorOfAllRows
 from nearcal.space import Folds, as_folds
@@ -102,6 +110,14 @@ def compile_recalibrator(
     """Compile a recalibrator, whatever its kind: the one place that knows how."""
     if isinstance(exact, CompiledRecalibrator):
         return exact
+    if isinstance(exact, GuaranteedRecalibrator):
+        inner = compile_recalibrator(exact.inner_, dist_cal, folds, tolerance=tolerance, rng=rng)
+        return exact.compiled(inner)
+    if isinstance(exact, ConformalRecalibrator | CrossRecalibrator):
+        raise InvalidParameterError(
+            f"recalibrator must be one whose promise survives, got {type(exact).__name__}, whose intervals are order "
+            "statistics; give a promise that sets rows aside, nc.GuaranteedRecalibrator, or keep it as it is"
+        )
     if isinstance(exact, RecalibratorOfAllRows):
         law = exact.law_ if isinstance(exact.law_, Curve) else exact.law_.curve(predictive=False)
         return CompiledRecalibrator.of(law, None, take_over("one law of all rows"), exact, exact.n_cal_, None)
@@ -178,6 +194,7 @@ def _best_form(fit: CrossFit, tolerance: float) -> Trial:
 
 def loss_of(recalibrator: Any) -> Any:
     """Return the loss of a compiled recalibrator, of several combined the largest; None of what is not compiled."""
+    recalibrator = getattr(recalibrator, "inner_", recalibrator)
     if isinstance(recalibrator, CombinedRecalibrator):
         known = [loss_of(member) for member in recalibrator.members_]
         return max((loss for loss in known if loss is not None), key=lambda loss: loss.loss, default=None)

@@ -15,6 +15,7 @@ from nearcal.compiled.program import Wanted, recalibration
 from nearcal.compiled.tracing import OPSET, Graph
 from nearcal.distributions import Distribution, as_levels, check_coverage
 from nearcal.models.calibrated_model import Look
+from nearcal.recalibration.bent_scores import PromisedReading
 from nearcal.recalibration.reliability import check_false_alarm
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _NAMED: Mapping[str, BaseFamily] = {"normal": NormalBase(), "lognormal": LogNormalBase(), "gamma": GammaBase()}
 
 
-def as_wanted(levels: Any, coverage: Any, false_alarm: Any) -> Wanted:
+def as_wanted(levels: Any, coverage: Any, false_alarm: Any, promised: PromisedReading | None = None) -> Wanted:
     """Validate what is asked of rows."""
     check_coverage(coverage)
     check_false_alarm(false_alarm)
@@ -32,7 +33,7 @@ def as_wanted(levels: Any, coverage: Any, false_alarm: Any) -> Wanted:
         raise InvalidInputError(f"levels must be a scalar or have shape (q,), got {known.shape}")
     if not ((known > 0) & (known < 1)).all():
         raise InvalidInputError(f"levels must lie strictly between 0 and 1, got {known.min():g} to {known.max():g}")
-    return Wanted(tuple(map(float, known)), float(coverage), float(false_alarm))
+    return Wanted(tuple(map(float, known)), float(coverage), float(false_alarm), promised)
 
 
 def as_family(base: Any) -> BaseFamily:
@@ -75,6 +76,7 @@ def metadata_of(compiled: "CompiledRecalibrator", family: BaseFamily, wanted: Wa
         "levels": json.dumps(wanted.levels),
         "coverage": str(wanted.coverage),
         "false_alarm": str(wanted.false_alarm),
+        "guarantee": "none" if wanted.promised is None else wanted.promised.words,
         "opset": str(OPSET),
     }
 

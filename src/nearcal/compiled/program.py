@@ -19,6 +19,7 @@ from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import NODES, Bumps, Student
 from nearcal.compiled.surroundings import Surroundings
 from nearcal.models.calibrated_model import Look
+from nearcal.recalibration.bent_scores import PromisedReading
 from nearcal.recalibration.curve import Curve
 from nearcal.space import Ranges
 
@@ -79,11 +80,12 @@ class Operations(Protocol):
 
 
 class Wanted(NamedTuple):
-    """What is asked of rows: quantile levels, the coverage of an interval, the rate of false alarms."""
+    """What is asked of rows: quantile levels, the coverage of an interval, the rate of false alarms, a promise."""
 
     levels: tuple[float, ...]
     coverage: float
     false_alarm: float
+    promised: PromisedReading | None = None
 
 
 def recalibration(
@@ -113,8 +115,12 @@ def recalibration(
         assert surroundings is not None
         table = _with_tails(ops, nodes)
         law = TableLaw(ops, _fade(ops, table, trust, surroundings.everyone) if fades else table)
-    scores = [*ndtri(wanted.levels), *ndtri([(1 - wanted.coverage) / 2, (1 + wanted.coverage) / 2])]
-    values = family.quantiles(ops, inputs, law.at(np.array(scores)))
+    levels, ends = ndtri(wanted.levels), ndtri([(1 - wanted.coverage) / 2, (1 + wanted.coverage) / 2])
+    read = law
+    if wanted.promised is not None:  # ends are scores of the recalibrated prediction before it is bent
+        law, ends = BentLaw(law, wanted.promised.law), np.array(wanted.promised.ends)
+    z = ops.concat([law.at(levels), read.at(ends)])
+    values = family.quantiles(ops, inputs, z)
     mean, std = family.moments(ops, inputs, law)
     count = len(wanted.levels)
     flag = nothing > ops.constant(0.0)
@@ -304,6 +310,17 @@ class SharedLaw:
         """Return constants, drawn to the scores themselves."""
         values = self.nothing + self.ops.constant(self.law.before(scores[np.newaxis]))
         return values if self.trust is None else _draw(self.ops, values, scores, self.trust, scores)
+
+
+class BentLaw:
+    """Another law, behind one increasing map of all scores."""
+
+    def __init__(self, law: Law, bent: Curve) -> None:
+        self.law, self.bent = law, bent
+
+    def at(self, scores: FloatArray) -> Any:
+        """Read the other where the map says."""
+        return self.law.at(self.bent.before(scores[np.newaxis])[0])
 
 
 # ---- tables with tails: nodes and the slopes beyond them, (n, q + 2) ------------------------------------------------

@@ -16,6 +16,7 @@ from nearcal.compiled.surroundings import CompiledScores, Surroundings
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration import Recalibrated, Recalibrator
+from nearcal.recalibration.bent_scores import PromisedReading
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.scores_of_rows import OneLaw
 
@@ -127,6 +128,7 @@ class CompiledRecalibrator(Recalibrator):
         false_alarm: float = 0.01,
         model: Any = None,
         X: Any = None,
+        promised: PromisedReading | None = None,
     ) -> Path:
         """Write the recalibration to an ONNX file, alone or, given a ``model``, with the model.
 
@@ -149,6 +151,8 @@ class CompiledRecalibrator(Recalibrator):
             The share of rows like the calibration set that may be flagged as out of distribution.
         model, X
             What :meth:`nearcal.CalibratedModel.to_onnx` gives: a calibrated model, and some inputs of it.
+        promised
+            What :meth:`nearcal.GuaranteedRecalibrator.to_onnx` gives: how a promise bends predictions.
 
         Returns
         -------
@@ -158,19 +162,27 @@ class CompiledRecalibrator(Recalibrator):
         from nearcal.compiled import export
 
         self._require_fitted()
-        wanted = export.as_wanted(levels, coverage, false_alarm)
+        wanted = export.as_wanted(levels, coverage, false_alarm, promised)
         if model is not None:
             from nearcal.compiled.whole import whole_model
 
             return export.write(whole_model(self, model, X, wanted), path)
         return export.write(export.recalibration_model(self, export.as_family(base), wanted), path)
 
-    def to_torch(self, base: Any, *, levels: Any = LEVELS, coverage: float = 0.95, false_alarm: float = 0.01) -> Any:
+    def to_torch(
+        self,
+        base: Any,
+        *,
+        levels: Any = LEVELS,
+        coverage: float = 0.95,
+        false_alarm: float = 0.01,
+        promised: PromisedReading | None = None,
+    ) -> Any:
         """Return the recalibration as a ``torch.nn.Module``, through which gradients pass; needs the extra ``torch``.
 
         Parameters
         ----------
-        base, levels, coverage, false_alarm
+        base, levels, coverage, false_alarm, promised
             As in :meth:`to_onnx`.
 
         Returns
@@ -182,7 +194,8 @@ class CompiledRecalibrator(Recalibrator):
         from nearcal.compiled.torch_module import RecalibrationModule
 
         self._require_fitted()
-        return RecalibrationModule(self, export.as_family(base), export.as_wanted(levels, coverage, false_alarm))
+        wanted = export.as_wanted(levels, coverage, false_alarm, promised)
+        return RecalibrationModule(self, export.as_family(base), wanted)
 
     def _check_learnt(self) -> None:
         is_shared = isinstance(self.student_, Curve)

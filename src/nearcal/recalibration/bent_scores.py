@@ -1,7 +1,7 @@
 """Scores of rows followed by one increasing map, common to all rows or to those of a cell: the law of a promise."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -186,6 +186,17 @@ class GuaranteedDistribution(ConformalDistribution):
     def weighted_sample(self, rows: Any) -> WeightedSample:
         """Return the output of Algorithm 1 for some rows, which no promise has touched."""
         return self.scores.inner.weighted_sample(rows)
+
+
+class PromisedReading(NamedTuple):
+    """Where a recalibrated prediction is read under a promise that is made to everybody alike.
+
+    ``ends`` are the scores of an interval's ends, ``law`` maps all other scores, and ``words`` is the promise.
+    """
+
+    ends: tuple[float, float]
+    law: Curve
+    words: str
 
 
 def outward(ends: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray, as_float_array, as_space
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import count, float_array, having, instance, optional, require, savable, text, tuple_of
-from nearcal.distributions import Distribution, Normal, require_distribution
+from nearcal.distributions import Distribution, Normal, check_coverage, require_distribution
 from nearcal.recalibration.base import Recalibrator, calibration_scores
-from nearcal.recalibration.bent_scores import BentScores, GuaranteedDistribution
+from nearcal.recalibration.bent_scores import BentScores, GuaranteedDistribution, PromisedReading, outward
 from nearcal.recalibration.combined import CombinedRecalibrator
 from nearcal.recalibration.conditional_quantiles import ConditionalQuantiles
 from nearcal.recalibration.fade import FALSE_ALARM
@@ -326,6 +326,65 @@ class GuaranteedRecalibrator(Recalibrator):
         flags = [np.frombuffer(key) for key in cells]
         who = [[name for name, flag in zip(self.names_, own, strict=False) if flag] for own in flags]
         return _Refusal(tuple(tuple(names) for names in who), self.guarantee_)
+
+    # ---- compiled ----------------------------------------------------------------------------------------------------
+
+    def compiled(self, inner: Any) -> "GuaranteedRecalibrator":
+        """Return the same promise for a compiled form of ``inner_``, without the positions of rows set aside.
+
+        Their scores stay, as the promise is made of them; of another recalibrator nothing can be promised after that.
+        """
+        promised = self.with_inner(inner)
+        promised.held_ = replace(promised.held_, space=None)
+        return promised
+
+    def to_onnx(self, path: Any, base: Any = None, *, coverage: float = 0.95, **options: Any) -> Any:
+        """Write the recalibration with its promise to an ONNX file; :func:`nearcal.compile` makes what can be written.
+
+        Parameters
+        ----------
+        path, base, coverage, **options
+            As in :meth:`nearcal.CompiledRecalibrator.to_onnx`; ``lower`` and ``upper`` have the promise.
+        """
+        reading = self._promised_reading(coverage)
+        return self._compiled_inner().to_onnx(path, base, coverage=coverage, promised=reading, **options)
+
+    def to_torch(self, base: Any, *, coverage: float = 0.95, **options: Any) -> Any:
+        """Return the recalibration with its promise as a module of PyTorch; as :meth:`to_onnx`.
+
+        Parameters
+        ----------
+        base, coverage, **options
+            As in :meth:`nearcal.CompiledRecalibrator.to_torch`.
+        """
+        reading = self._promised_reading(coverage)
+        return self._compiled_inner().to_torch(base, coverage=coverage, promised=reading, **options)
+
+    def _compiled_inner(self) -> Any:
+        if not hasattr(self.inner_, "to_onnx"):
+            raise InvalidParameterError(
+                f"recalibrator must be compiled to be exported, got {type(self.inner_).__name__} with a promise; "
+                "give it to nearcal.compile first"
+            )
+        return self.inner_
+
+    def _promised_reading(self, coverage: float) -> PromisedReading:
+        """Return where predictions are read for an interval; there is one answer unless groups have their own."""
+        self._require_fitted()
+        check_coverage(coverage)
+        if self.names_:
+            raise InvalidParameterError(
+                f"a promise to be exported must be made to everybody alike, got one to {', '.join(self.names_)}; save "
+                "the model by nearcal.save, or make the promise without groups"
+            )
+        bounds = self._bounds(b"", np.empty(0))
+        lower, upper = outward(np.reshape(bounds.central(np.array(coverage)), (1, 2, 1))).ravel().tolist()
+        if not np.isfinite([lower, upper]).all():
+            raise InvalidInputError(
+                f"coverage must have finite ends to be exported, got {coverage!r}, which takes {self.guarantee_.needed(coverage)} "
+                f"points set aside where there are {self.guarantee_.n}; set more aside"
+            )
+        return PromisedReading((lower, upper), bounds.thin_law, str(self.guarantee_))
 
     # ---- a calibration set that changes: rows set aside stay so ------------------------------------------------------
 
