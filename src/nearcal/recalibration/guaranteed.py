@@ -381,8 +381,8 @@ class GuaranteedRecalibrator(Recalibrator):
         lower, upper = outward(np.reshape(bounds.central(np.array(coverage)), (1, 2, 1))).ravel().tolist()
         if not np.isfinite([lower, upper]).all():
             raise InvalidInputError(
-                f"coverage must have finite ends to be exported, got {coverage!r}, which takes {self.guarantee_.needed(coverage)} "
-                f"points set aside where there are {self.guarantee_.n}; set more aside"
+                f"coverage must have finite ends to be exported, got {coverage!r}, which takes "
+                f"{self.guarantee_.needed(coverage)} points set aside where there are {self.guarantee_.n}; set aside more"
             )
         return PromisedReading((lower, upper), bounds.thin_law, str(self.guarantee_))
 
