@@ -121,7 +121,9 @@ def test_company_of_scikit_learn():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     inner = make_pipeline(StandardScaler(), Ridge())
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), RecalibratedRegressor(inner, cv=3, tuning=FEW, random_state=0, workers=ONE_THREAD)),
+        make_pipeline(
+            StandardScaler(), RecalibratedRegressor(inner, cv=3, tuning=FEW, random_state=0, workers=ONE_THREAD)
+        ),
         {
             "recalibratedregressor__estimator__ridge__alpha": [0.1, 10.0],
             "recalibratedregressor__calibration": ["split", "cross"],
