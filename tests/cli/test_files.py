@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 from pyarrow import csv
 
-from nearcal.cli._app import prepare_process
-from tests.cli.conftest import Done
 from tests.cli.tables import FORMATS, NORMAL, make_table, read_table, write_table
 
 FIT = ("--y", "price", *NORMAL, "--space", "h*", "--k", 50)
@@ -25,12 +22,12 @@ def tables(tmp_path):
     return tmp_path
 
 
-def command(*arguments):
+def command(*arguments, **options):
     """Run in a process of its own, whose output must be in UTF-8."""
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
-    run = [sys.executable, "-m", "nearcal.cli", *map(str, arguments)]
-    done = subprocess.run(run, check=False, env=environment, capture_output=True, encoding="utf-8")
-    return Done(done.returncode, done.stdout, done.stderr)
+    return subprocess.run(
+        [sys.executable, "-m", "nearcal.cli", *map(str, arguments)], check=False, env=environment, **options
+    )
 
 
 # ---- outputs that are inputs ----------------------------------------------------------------------------------------
@@ -88,7 +85,7 @@ def test_latin_1_in_a_column_that_is_kept(folder, nearcal, tables):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_names_of_files_that_are_not_in_utf_8(suffix, nearcal, tables, monkeypatch):
+def test_names_of_files_that_are_not_in_utf_8(suffix, folder, tables):
     def name(text):
         return tables / os.fsdecode(f"{text}é.".encode("latin-1") + suffix.encode())
 
@@ -97,24 +94,20 @@ def test_names_of_files_that_are_not_in_utf_8(suffix, nearcal, tables, monkeypat
             (tables / f"{text}.{suffix}").rename(name(text))
     except OSError:
         pytest.skip("the file system takes names in UTF-8 alone")
-    if suffix != "csv":  # one format in processes, which take seconds to start; others with the streams of one
-        monkeypatch.setattr(signal, "signal", lambda *_: None)
-        prepare_process()
-    run = command if suffix == "csv" else nearcal
     model, page, out = name("model").with_suffix(".nearcal"), name("page").with_suffix(".html"), name("out")
-    done = run("fit", name("cal"), "-o", model, *FIT, "--json")
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out)["model"] == str(model)
-    done = run("predict", model, name("new"), "-o", out, "--keep", "id")
-    assert (done.code, done.err) == (0, "")
-    assert "\\udce9" in done.out
+    done = command("fit", name("cal"), "-o", model, *FIT, "--json", capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["model"] == str(model)
+    done = command("predict", model, name("new"), "-o", out, "--keep", "id", capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\udce9" in done.stdout
     out.rename(tables / f"out.{suffix}")
     assert len(read_table(tables / f"out.{suffix}")["mean"]) == 50
     if suffix == "csv":
-        done = run("report", model, name("cal"), "-o", page)
-        assert (done.code, done.err) == (0, "")
-        done = run("fit", name("call"), "-o", model, *FIT)
-        assert (done.code, done.err.count("\n")) == (2, 1)
+        done = command("report", model, name("cal"), "-o", page, capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
+        done = command("fit", name("call"), "-o", model, *FIT, capture_output=True)
+        assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
 
 
 # ---- separators and types in CSV files ------------------------------------------------------------------------------

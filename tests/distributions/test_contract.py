@@ -333,7 +333,9 @@ def test_shapes_of_questions_and_answers(d):
     assert d.ppf([0.1, 0.5, 0.9, 0.99]).shape == (3, 4)
     assert d.ppf(np.full((3, 4), 0.5)).shape == (3, 4)
     assert all(part.shape == (3,) for part in d.interval(0.9))
-    np.testing.assert_array_equal(d.median(), d.ppf(0.5))
+    assert y.shape == (3,)
+    assert (d.cdf(y) >= 0.5 - 1e-9).all()
+    assert (d.cdf_left(y) <= 0.5 + 1e-9).all()
     if isinstance(d, nc.ConformalDistribution):
         return  # its intervals move outwards on purpose; tested in test_for_all_rows
     np.testing.assert_array_equal(np.array(d.interval(0.9)), d.ppf([0.05, 0.95]).T)

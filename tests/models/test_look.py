@@ -1,5 +1,6 @@
 """A calibrated model looks at its inputs as well: rows beyond their ranges fade, wherever neighbours are looked for."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -30,6 +31,7 @@ def data(kind="local", n=N):
     return X, rng.normal(X[:, 0], np.exp(2 * X[:, 0]) if kind == "local" else 2.0)
 
 
+@functools.cache  # choosing takes its time, and no test changes what it gets
 def calibrated(kind="local", layer=("input", "output"), **tuning):
     # eight inputs say less than the one that matters
     return nc.calibrate(
