@@ -312,7 +312,9 @@ def main():
                 facts = {"coverage": COVERAGE, "rows": ROWS, "share": SHARE, "version": nc.__version__}
                 options.output.write_text(json.dumps({"settings": facts, "rows": known}, indent=1))
                 print(seed, name, base, flush=True)
-    print(as_markdown(known))
+    table = as_markdown(known)
+    options.output.with_suffix(".md").write_text(table + "\n")
+    print(table)
 
 
 def as_markdown(rows):

@@ -118,4 +118,5 @@ GUARANTEED = {
 def recalibrators(n):
     """Return every recalibrator, fitted to n calibration points."""
     made = {name: recalibrator.fit(*calibration_set(n)) for name, recalibrator in ALL_ROWS_ALIKE.items()}
+    made |= {name: recalibrator.fit(*calibration_set(n)) for name, recalibrator in GUARANTEED.items()}
     return made | {name: nc.LocalRecalibrator(**options).fit(*calibration_set(n)) for name, options in LOCAL.items()}

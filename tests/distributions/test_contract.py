@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 
 import nearcal as nc
 from tests import reference
-from tests.distributions.cases import ALL_ROWS_ALIKE, LOCAL, calibration_set
+from tests.distributions.cases import ALL_ROWS_ALIKE, GUARANTEED, LOCAL, calibration_set
 
 RNG = np.random.default_rng(7)
 DRAWS = RNG.normal([[0.0], [5.0], [-3.0]], [[1.0], [0.1], [30.0]], size=(3, 40))
@@ -77,6 +77,8 @@ def recalibrated():
     for name, options in LOCAL.items():
         rc = nc.LocalRecalibrator(**options).fit(*calibration_set(300))
         made |= {f"{name} of {base}": rc.recalibrate(EASY[base], PLACES) for base in bases(name)}
+    for name, recalibrator in GUARANTEED.items():
+        made[f"{name} of gamma"] = recalibrator.fit(*calibration_set(300)).recalibrate(EASY["gamma"], PLACES)
     dist, y, x = calibration_set(200)
     ties = nc.LocalRecalibrator(k=60, quantile_rule="predictive").fit(dist, np.round(y), x)
     step = nc.LocalRecalibrator(k=40).fit(dist, y, x)

@@ -327,13 +327,14 @@ class CrossRecalibrator(Recalibrator):
 
     def _to_saved(self) -> dict[str, Any]:
         saved = super()._to_saved()
-        saved["parameters"] = {"promise": self._own_promise()}
+        saved["parameters"] = {"promise": self.promise}
         return saved
 
     def _check_learnt(self) -> None:
         self._own_promise()
         sizes = tuple(map(len, self.scores_))
         require(sizes == self.guarantee_.folds and sum(sizes) == self.n_cal_, "scores_ must be one a row of each fold")
+        require(not self.guarantee_.groups, "groups must be none")
         require(len(self.members_) == len(self.columns_) == len(sizes) > 1, "members_ must be one a fold")
         require(all(np.isfinite(own).all() and (np.diff(own) >= 0).all() for own in self.scores_), "scores_ must rise")
         self.inner = self.members_[0]

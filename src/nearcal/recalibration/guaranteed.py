@@ -382,7 +382,7 @@ class GuaranteedRecalibrator(Recalibrator):
         if not np.isfinite([lower, upper]).all():
             raise InvalidInputError(
                 f"coverage must have finite ends to be exported, got {coverage!r}, which takes "
-                f"{self.guarantee_.needed(coverage)} points set aside where there are {self.guarantee_.n}; set aside more"
+                f"{self.guarantee_.needed(coverage)} points set aside, and there are {self.guarantee_.n}; set aside more"
             )
         return PromisedReading((lower, upper), bounds.thin_law, str(self.guarantee_))
 
@@ -423,7 +423,7 @@ class GuaranteedRecalibrator(Recalibrator):
 
     def _to_saved(self) -> dict[str, Any]:
         saved = super()._to_saved()
-        saved["parameters"] = {"promise": self._own_promise()}  # inner as it was fitted says how it was set
+        saved["parameters"] = {"promise": self.promise}  # inner as it was fitted says how it was set
         return saved
 
     def _check_learnt(self) -> None:
@@ -433,6 +433,9 @@ class GuaranteedRecalibrator(Recalibrator):
         require(bool(np.isfinite(self.scores_).all()), "scores_ must be finite")
         width = 0 if held.flags is None else held.flags.shape[1]
         require(width == len(self.names_), "names_ must be one a group")
+        flags = np.empty((n, 0)) if held.flags is None else held.flags
+        counts = Members(flags, self.names_, self.guarantee_.overlap).counts()
+        require(dict(self.guarantee_.groups) == counts, "groups must have as many points as are set aside")
         require(self.n_cal_ == self.inner_.n_cal_, "n_cal_ must be that of inner_")
         self.inner = self.inner_
         self._forget_cells()

@@ -12,7 +12,7 @@ import numpy as np
 from nearcal._arrays import IntArray, check_choice, check_count
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._normal_scores import LEVEL_TOLERANCE
-from nearcal._saved import anything, count, flag, mapping_of, number, one_of, optional, savable, text, tuple_of
+from nearcal._saved import count, flag, mapping_of, number, one_of, optional, require, savable, text, tuple_of
 from nearcal.distributions import check_coverage
 from nearcal.recalibration.order_statistics import gaps_needed
 
@@ -63,7 +63,13 @@ class Promise:
         return {**vars(self), "groups": names}
 
 
-_FIELDS = {"share": number(0.0), "seed": count(0), "groups": anything, "small": one_of(*SMALL)}
+def _names(name: str, value: Any) -> Any:
+    """Refuse what names no columns; None is no groups, or some that a file does not tell."""
+    require(value is None or is_names(value), f"{name} must be names of columns, got {value!r}")
+    return value
+
+
+_FIELDS = {"share": number(0.0), "seed": count(0), "groups": _names, "small": one_of(*SMALL)}
 
 
 @savable(**_FIELDS)
