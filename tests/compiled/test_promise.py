@@ -54,7 +54,7 @@ def test_a_file_has_the_promise_and_the_same_ends(compiled, tmp_path):
 
 
 def test_what_cannot_be_promised_is_not_written(exact, compiled, tmp_path):
-    with pytest.raises(nc.InvalidInputError, match="takes 1999 points set aside, and there are 199"):
+    with pytest.raises(nc.InvalidInputError, match="takes 1999 points set aside, not 199"):
         compiled.to_onnx(tmp_path / "x.onnx", "normal", coverage=0.999)
     with pytest.raises(nc.InvalidParameterError, match=r"give it to nearcal\.compile first"):
         exact.to_onnx(tmp_path / "x.onnx", "normal")

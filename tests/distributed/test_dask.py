@@ -109,7 +109,9 @@ def test_four_shards_on_workers_are_one_index(cluster):
 
 def test_scaling_and_sample_do_not_depend_on_partitions(cluster, tmp_path):
     frame = make_frame(500, 6)
-    recalibrator = nc.LocalRecalibrator(k=30, scaling="standard", corrections=(nc.Polish(),), quantile_rule="predictive")
+    recalibrator = nc.LocalRecalibrator(
+        k=30, scaling="standard", corrections=(nc.Polish(),), quantile_rule="predictive"
+    )
     results = []
     for number, folder in ((1, None), (3, None), (2, tmp_path / "shards")):
         parts = dask.from_pandas(frame, npartitions=number, sort=False)

@@ -233,7 +233,7 @@ def test_recalibrators(fuzz, cls):
 # of several models, weights are not learnt again: tests/recalibration/test_combined.py; rows set aside stay so, and a
 # fit sets others aside: tests/recalibration/test_guaranteed.py
 NOT_UPDATED = (
-    nc.ShardedRecalibrator, nc.QuantileNetRecalibrator, nc.GPBetaRecalibrator, nc.CombinedRecalibrator, 
+    nc.ShardedRecalibrator, nc.QuantileNetRecalibrator, nc.GPBetaRecalibrator, nc.CombinedRecalibrator,
     nc.GuaranteedRecalibrator, nc.CrossRecalibrator,
 )  # fmt: skip
 UPDATED = [cls for cls in SUBJECTS if cls not in NOT_UPDATED]

@@ -382,7 +382,7 @@ class GuaranteedRecalibrator(Recalibrator):
         if not np.isfinite([lower, upper]).all():
             raise InvalidInputError(
                 f"coverage must have finite ends to be exported, got {coverage!r}, which takes "
-                f"{self.guarantee_.needed(coverage)} points set aside, and there are {self.guarantee_.n}; set aside more"
+                f"{self.guarantee_.needed(coverage)} points set aside, not {self.guarantee_.n}; set more aside"
             )
         return PromisedReading((lower, upper), bounds.thin_law, str(self.guarantee_))
 
