@@ -86,6 +86,15 @@ def require_positive(array: FloatArray, name: str) -> None:
         _report_bad(array, bad, name, "be positive", "check the model's output; exponentiate a log-scale first")
 
 
+def require_shape(array: FloatArray, name: str, least: float, most: float) -> None:
+    """Refuse shapes of a family that are not positive, or beyond what its formulas hold for."""
+    require_positive(array, name)
+    bad = (array < least) | (array > most)
+    if bad.any():
+        remedy = "bound it in the model: beyond, a distribution is but a point, or spread over more than all numbers"
+        _report_bad(array, bad, name, f"lie between {least:g} and {most:g}", remedy)
+
+
 def _report_bad(array: FloatArray, bad: NDArray[np.bool_], name: str, rule: str, remedy: str) -> None:
     first = tuple(int(i) for i in np.argwhere(bad)[0])
     where = first[0] if len(first) == 1 else first

@@ -253,6 +253,33 @@ def test_parameters_so_large_that_their_sums_are_no_numbers_are_refused(family):
         TOO_LARGE[family]()
 
 
+SHAPES = {
+    "Gamma": (lambda a: nc.Gamma([1.0, a], 1.0), 1e-50, 1e30),
+    "StudentT": (lambda df: nc.StudentT([1.0, df], 0.0, 1.0), 1e-50, 1e200),
+    "LogNormal": (lambda sigma: nc.LogNormal([0.0, 0.0], [1.0, sigma]), 1e-300, 1e100),
+}
+
+
+@pytest.mark.parametrize("family", SHAPES)
+def test_shapes_that_no_formula_holds_for_are_refused(family):
+    """Quantiles, densities and scores beyond were NaN, in silence or with a warning of numpy's."""
+    make, least, most = SHAPES[family]
+    for shape in [most * 1.1] + [least / 1.1] * (family != "LogNormal"):
+        with pytest.raises(nc.InvalidInputError, match=r"must lie between .* at index 1: .*; bound it in the model"):
+            make(shape)
+    for shape in (least, most):
+        d = make(shape)
+        y = np.array([[-np.inf, -1e300, 0.0, 1e-320, 1e-300, 1e-10, 1.0, 1e10, 1e300, np.inf]])
+        for ask in (d.cdf, d.sf, d.logcdf, d.logsf, d.z, d.logpdf):
+            assert not np.isnan(ask(y)).any(), ask
+        for q in (d.ppf([1e-300, 1e-9, 0.5, 0.9, 1 - 1e-9]), d.from_z([[-40.0, -3.0, 0.0, 3.0, 37.0, 40.0]])):
+            assert (q[:, 1:] >= q[:, :-1]).all()  # which may be infinite
+
+
+def test_the_density_of_a_large_shape_vanishes_at_zero():
+    np.testing.assert_array_equal(nc.Gamma([99.0, 100.0, 1e3, 1e8], 1.0).logpdf(0.0), -np.inf)
+
+
 def test_levels_too_close_for_values_so_large_are_refused():
     levels = [0.5, np.nextafter(0.5, 1.0)]
     with pytest.raises(nc.InvalidInputError, match=r"levels must be farther apart .* in row 1 .* change the unit"):

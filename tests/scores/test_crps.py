@@ -358,6 +358,15 @@ def lognormal_crps(mu, sigma, y):
         return float(y * (2 * mpmath.ncdf(z) - 1) - 2 * mpmath.exp(mu + sigma**2 / 2) * beyond)
 
 
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e299])
+def test_quantiles_that_are_all_but_zero_do_not_halve_panels_for_ever(scale):
+    """Of a shape of 1e-20, which is at 0 but for a probability of 1e-18: panels of less than the smallest numbers."""
+    z = np.random.default_rng(0).standard_t(3, size=60)
+    rc = nc.LocalRecalibrator(k=60, quantile_rule="predictive").fit(nc.Normal(np.zeros(60), 1.0), z, np.zeros(60))
+    out = rc.recalibrate(nc.Gamma([1e-20], scale), [0.0])
+    assert 0 <= nc.scores.crps(out, [0.0])[0] < 1e-9 * scale
+
+
 def test_lognormal_tails_without_a_mean_in_floating_point_numbers():
     rc = nc.VarianceScaling().fit(nc.Normal(np.zeros(2), 1.0), [-50.0, 50.0])
     out = rc.recalibrate(nc.LogNormal(0.0, [0.01, 1.0]))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln, log_ndtr, ndtr
 
-from nearcal._arrays import FloatArray, broadcast_parameters, require_positive
+from nearcal._arrays import FloatArray, broadcast_parameters, require_positive, require_shape
 from nearcal._normal_scores import log_tails_from_z, z_from_log_tails
 from nearcal.distributions import _gamma_scores as gamma_scores
 from nearcal.distributions._gamma_scores import LARGE_SHAPE
@@ -43,7 +43,7 @@ class Gamma(ParametricDistribution):
 
     def __init__(self, shape: Any, scale: Any) -> None:
         parameters = broadcast_parameters(shape=shape, scale=scale)
-        require_positive(parameters["shape"], "shape")
+        require_shape(parameters["shape"], "shape", 1e-50, 1e30)
         require_positive(parameters["scale"], "scale")
         self._store(**parameters)
 
@@ -116,7 +116,8 @@ def _stirling_density(a: FloatArray, x: FloatArray, log_x: FloatArray) -> FloatA
     """Return the same for shapes so large that a log x, x and log Γ(a) are large and nearly cancel."""
     eta = gamma_scores.eta_of((x - a) / a, log_x - np.log(a))
     log_gamma_star = (1 / 12 - (1 / 360 - 1 / (1260 * a * a)) / (a * a)) / a  # by Stirling's series
-    return -a * eta**2 / 2 + 0.5 * np.log(a / (2 * np.pi)) - log_x - log_gamma_star
+    log_density = -a * eta**2 / 2 + 0.5 * np.log(a / (2 * np.pi)) - log_x - log_gamma_star
+    return np.where(np.isneginf(log_x), -np.inf, log_density)
 
 
 def _log_tails(a: FloatArray, x: FloatArray, log_x: FloatArray) -> tuple[FloatArray, FloatArray]:

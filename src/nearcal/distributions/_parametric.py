@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erf, log_ndtr
 
-from nearcal._arrays import FloatArray, broadcast_parameters, require_positive
+from nearcal._arrays import FloatArray, broadcast_parameters, require_positive, require_shape
 from nearcal._normal_scores import log_normal_density, log_tails_from_z
 from nearcal.distributions.base import Distribution, ParametricDistribution
 from nearcal.distributions.interpolation import Interpolated, add_up, power_of_two
@@ -118,7 +118,7 @@ class LogNormal(ParametricDistribution):
 
     def __init__(self, mu: Any, sigma: Any) -> None:
         parameters = broadcast_parameters(mu=mu, sigma=sigma)
-        require_positive(parameters["sigma"], "sigma")
+        require_shape(parameters["sigma"], "sigma", 5e-324, 1e100)
         self._store(**parameters)
 
     def _z(self, y: FloatArray) -> FloatArray:

@@ -42,9 +42,9 @@ class QuantileAverage(Quantiles):
     Examples
     --------
     >>> import nearcal as nc
-    >>> average = nc.QuantileAverage([0.5, 0.5], [nc.Normal(-1.0, 1.0), nc.Normal(1.0, 3.0)])
+    >>> average = nc.QuantileAverage([0.5, 0.5], [nc.Normal(0.0, 1.0), nc.Normal(2.0, 3.0)])
     >>> average.mean().round(6), average.std().round(6)
-    (array([0.]), array([2.]))
+    (array([1.]), array([2.]))
     """
 
     weights: FloatArray

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, log_ndtr, stdtr, stdtrit
 
-from nearcal._arrays import FloatArray, IntArray, broadcast_parameters, require_positive
+from nearcal._arrays import FloatArray, IntArray, broadcast_parameters, require_positive, require_shape
 from nearcal._normal_scores import log_normal_density, quantile_of_log
 from nearcal.distributions import _student_scores as student_scores
 from nearcal.distributions._inversion import invert_increasing
@@ -45,7 +45,7 @@ class StudentT(ParametricDistribution):
 
     def __init__(self, df: Any, loc: Any, scale: Any) -> None:
         parameters = broadcast_parameters(df=df, loc=loc, scale=scale)
-        require_positive(parameters["df"], "df")
+        require_shape(parameters["df"], "df", 1e-50, 1e200)
         require_positive(parameters["scale"], "scale")
         self._store(**parameters)
 

@@ -140,6 +140,8 @@ def typical_distance(dist: Distribution, y: FloatArray) -> FloatArray:
 
 _MAX_HALVINGS = 48
 _PANEL_ROUNDING = 1e-12  # of a panel's integral: quantiles as large as exp(700) round by some 1e-13 of themselves
+_SMALLEST = np.finfo(np.float64).tiny  # below which numbers lose their digits
+_MOST_PANELS = 512  # of one interval, in work at once: kinks and steps take a few, and more are nothing but rounding
 
 Integrand = Callable[[IntArray, FloatArray], FloatArray]
 
@@ -182,10 +184,10 @@ def integrate(f: Integrand, low: FloatArray, high: FloatArray, tolerance: FloatA
         left, right = panel(origin, a, middle), panel(origin, middle, b)
         # the error of a panel may only be a fair share of the error of its interval, down to rounding: below that
         # halving would go on, twice as many panels a time
-        allowed = np.maximum(tolerance[origin] * 0.5**halving, _PANEL_ROUNDING * np.abs(left + right))
+        allowed = np.maximum(tolerance[origin] * 0.5**halving, _PANEL_ROUNDING * np.abs(left + right) + _SMALLEST)
         with np.errstate(invalid="ignore"):  # an infinite panel, whose error is no number, is settled
             rough = np.abs(left + right - whole) > allowed
-        rough &= halving < _MAX_HALVINGS - 1
+        rough &= (halving < _MAX_HALVINGS - 1) & (np.bincount(origin, minlength=len(low))[origin] <= _MOST_PANELS)
         np.add.at(total, origin[~rough], (left + right)[~rough])
         origin = np.tile(origin[rough], 2)
         a, b = np.concatenate([a[rough], middle[rough]]), np.concatenate([middle[rough], b[rough]])
