@@ -22,7 +22,7 @@ def add(terms, count):
 
 
 @settings(deadline=None)
-@given(SEEDS, st.integers(1, 3000), st.sampled_from([-308, -300, -20, 0, 20, 280, 299]))
+@given(SEEDS, st.integers(1, 3000), st.sampled_from([-308, -300, -20, 0, 20, 280, 291]))  # to 1e300
 def test_sums_are_near_the_exact_one_and_alike_in_every_order(seed, n, exponent):
     rng = np.random.default_rng(seed)
     terms = rng.normal(size=n) * 10.0 ** (exponent + rng.uniform(-8, 8, size=n))
