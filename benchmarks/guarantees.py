@@ -241,6 +241,20 @@ def run_unit(sets, name, base, seed, methods):
         return [{"method": method, **judge(fit, case, X, y)} for method, fit in methods.items()]
 
 
+def shape_of(sets, name, base, seed, rows=(2000, 1000, 2000)):
+    """Return the CRPS with the guarantee relative to that without, of the same 1,000 calibration rows."""
+    with threadpool_limits(1), training.one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = split(*sets._load(name, seed), seed, rows)
+        model, options = train(base, *parts[0], seed)
+        how = {"tuning": {"effort": "quick"}, "workers": nc.Workers(threads=1), **options}
+        scores = {}
+        for word, guarantee in (("without", None), ("marginal", nc.Marginal(share=SHARE))):
+            dist = nc.calibrate(model, *parts[1], guarantee=guarantee, **how).predict(parts[2][0])
+            scores[word] = float(nc.scores.crps(dist, parts[2][1]).mean())
+    return [{"n_cal": len(parts[1][1]), **scores, "ratio": scores["marginal"] / scores["without"]}]
+
+
 def judge(fit, case, X, y):
     """Return how one method does."""
     begin = time.process_time()
@@ -296,9 +310,12 @@ def main():
     parser.add_argument("--sets", nargs="+", default=[*TABLES, "diamonds"])
     parser.add_argument("--bases", nargs="+", default=BASES)
     parser.add_argument("--choose", action="store_true", help="compare shares set aside, on other seeds")
-    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--shape", action="store_true", help="compare the CRPS with and without the guarantee")
+    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     methods = CHOOSING if options.choose else METHODS
+    if options.output is None:
+        options.output = RESULTS.with_name("guarantees_shape.json") if options.shape else RESULTS
     known = json.loads(options.output.read_text())["rows"] if options.output.exists() else []
     done = {(row["set"], row["base"], row["seed"]) for row in known}
     sets = Sets(options.data)
@@ -308,10 +325,15 @@ def main():
                 if (name, base, seed) in done:
                     continue
                 unit = {"set": name, "base": base, "seed": seed}
-                known += [{**unit, **row} for row in run_unit(sets, name, base, seed, methods)]
+                work = shape_of(sets, name, base, seed) if options.shape else run_unit(sets, name, base, seed, methods)
+                known += [{**unit, **row} for row in work]
                 facts = {"coverage": COVERAGE, "rows": ROWS, "share": SHARE, "version": nc.__version__}
                 options.output.write_text(json.dumps({"settings": facts, "rows": known}, indent=1))
                 print(seed, name, base, flush=True)
+    if options.shape:
+        ratios = [row["ratio"] for row in known]
+        print(f"CRPS with over without: mean {np.mean(ratios):.4f}, largest {max(ratios):.4f}, {len(ratios)} units")
+        return
     table = as_markdown(known)
     options.output.with_suffix(".md").write_text(table + "\n")
     print(table)

@@ -94,6 +94,43 @@ def test_methods_that_ask_for_no_space(method, folder, nearcal, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("options", "promise"),
+    [
+        (("--guarantee", "marginal", "--guarantee-share", 0.4, "--guarantee-seed", 3), nc.Marginal(0.4, 3)),
+        (("--guarantee", "pac", "--guarantee-delta", 0.2), nc.PAC(delta=0.2)),
+        (("--guarantee", "cross"), nc.Cross()),
+    ],
+)
+def test_guarantees_are_those_of_calibrate(options, promise, folder, nearcal, tmp_path):
+    model, out = tmp_path / "model.nearcal", tmp_path / "out.parquet"
+    done = nearcal("fit", folder / "cal.csv", "-o", model, "--y", "price", *NORMAL, "--method", "isotonic", *options)
+    assert done.code == 0
+    assert f"Promised ({type(promise).__name__.lower()})" in done.out
+    assert "Promised" in nearcal("inspect", model).out
+    assert nearcal("predict", model, folder / "new.parquet", "-o", out).code == 0
+    cal, new = columns_of(make_table(400, 1)), columns_of(make_table(250, 3))
+    kind = nc.CrossRecalibrator if isinstance(promise, nc.Cross) else nc.GuaranteedRecalibrator
+    rc = kind(nc.IsotonicRecalibrator(), promise).fit(nc.Normal(cal["mu"], cal["sigma"]), cal["price"])
+    expected = rc.recalibrate(nc.Normal(new["mu"], new["sigma"])).interval(0.9)
+    np.testing.assert_array_equal(read_table(out)["lower_90"], expected[0])
+
+
+def test_a_guarantee_for_groups_in_columns(folder, nearcal, tmp_path):
+    table, new = make_table(400, 1), make_table(250, 3)
+    for name, part in (("cal", table), ("new", new)):
+        flag = np.asarray(part["h1"]) > np.median(np.asarray(table["h1"]))
+        write_table(part.append_column("high", pa.array(flag.astype(np.int64))), tmp_path / f"{name}.parquet")
+    model, out = tmp_path / "model.nearcal", tmp_path / "out.parquet"
+    options = (*NORMAL, "--method", "isotonic", "--guarantee", "marginal", "--guarantee-groups", "high")
+    assert nearcal("fit", tmp_path / "cal.parquet", "-o", model, "--y", "price", *options).code == 0
+    assert set(nc.load(model).guarantee.groups) == {"0", "1"}
+    assert nearcal("predict", model, tmp_path / "new.parquet", "-o", out).code == 0
+    assert np.isfinite(read_table(out)["upper_90"]).all()
+    assert nearcal("evaluate", model, tmp_path / "new.parquet").code == 0
+    assert "high" in nearcal("predict", model, folder / "new.parquet", "-o", out).err
+
+
+@pytest.mark.parametrize(
     ("options", "settings"),
     [
         (("--radius", 0.8, "--smoothing", "uniform"), {"radius": 0.8, "smoothing": "uniform", "scaling": "standard"}),

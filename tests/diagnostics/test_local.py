@@ -217,3 +217,30 @@ def test_size_of_excess_risk():
 def test_centers_of_regions_of_huge_numbers():
     regions = nc.diagnostics.kmeans_regions([1e308, 1.2e308, -1e308, -1.2e308], 2)
     np.testing.assert_allclose(regions.centers[:, 0], [-1.1e308, 1.1e308], rtol=1e-15)
+
+
+def test_excess_risk_in_l1_is_that_of_covmetrics():
+    covmetrics, losses = (pytest.importorskip(f"covmetrics.{name}") for name in ("ERT", "losses"))
+    logistic = pytest.importorskip("sklearn.linear_model").LogisticRegression
+    dist, y, x = heteroscedastic(3000, 11)
+    lower, upper = dist.interval(0.9)
+    covered = (lower <= y) & (y <= upper)
+    table = D.excess_risk(dist, y, x, coverage=0.9, classifier=logistic())
+    theirs = covmetrics.ERT(logistic).evaluate_multiple_losses(
+        x, covered.astype(float), 0.1, all_losses=[losses.brier_score, losses.L1_miscoverage]
+    )
+    # other folds, and so a difference of the size of the sampling error of what a fold learns
+    np.testing.assert_allclose(table["excess_risk"][2], theirs["ERT_L1_miscoverage"], rtol=0.1)
+    np.testing.assert_allclose(table["excess_risk"][0], theirs["ERT_brier_score"], rtol=0.1)
+
+
+def test_conditional_measures_in_the_table():
+    dist, y, x = heteroscedastic(3000, 6)
+    table = nc.evaluate({"bad": dist}, y, x, 0.9, metrics=["worst_slab_coverage", "excess_risk"])
+    found = dict(zip(table["metric"].tolist(), table["value"].tolist(), strict=True))
+    slab = D.worst_slab_coverage(dist, y, x, coverage=0.9, directions=200)["coverage"][0]
+    assert abs(found["worst_slab_coverage"] - slab) < 0.1
+    assert found["excess_risk"] > 0.03
+    assert (table["se"] > 0).all()
+    with pytest.raises(nc.InvalidInputError, match="space must be given"):
+        nc.evaluate(dist, y, metrics=["excess_risk"])

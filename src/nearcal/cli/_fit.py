@@ -43,6 +43,8 @@ nearcal fit calibration.arrow -o model.nearcal --y price \
     --samples 'draw_*' --space 'x*' --k 500 --linear
 nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
+nearcal fit calibration.parquet -o model.nearcal --y price \
+    --quantile 'q*' --space 'x*' --guarantee marginal
 nearcal fit hours.parquet -o model.nearcal --y demand \
     --quantile 'q*' --space 'x*' --time observed_at --gap 24h
 nearcal fit calibration/ -o model.nearcal --y price --family normal \
@@ -205,7 +207,7 @@ def fit(
             "leave out --k, --radius and --method to have the space chosen",
         )
     related = Relations.of(file, groups, time, in_order)
-    if settings["method"] in _OF_ALL_ROWS and (groups or time):
+    if settings["method"] in _OF_ALL_ROWS and (groups or time) and promise is None:
         raise Mistake(
             f"--method {settings['method']} has no use for {'--groups' if groups else '--time'}",
             "it learns nothing from rows among each other: leave it out",

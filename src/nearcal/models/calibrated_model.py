@@ -122,7 +122,8 @@ class CalibratedModel:
         dist, space, trust = self.rows(X)
         if isinstance(self.recalibrator, GuaranteedRecalibrator):  # what fades does so before the promise is made
             known = groups_of_rows(self.recalibrator.promise, X) if groups is None else groups
-            return self.recalibrator.recalibrate(dist, space, groups=known, trust=trust)
+            rate = {} if self.look is None else {"false_alarm": self.look.false_alarm}
+            return self.recalibrator.recalibrate(dist, space, groups=known, trust=trust, **rate)
         if groups is not None:
             raise InvalidParameterError(f"groups are for a promise to groups, got {groups!r} with {self.guarantee}")
         out = self.recalibrator.recalibrate(dist, space)

@@ -244,7 +244,13 @@ class GuaranteedRecalibrator(Recalibrator):
     # ---- new rows ----------------------------------------------------------------------------------------------------
 
     def recalibrate(
-        self, dist_new: Distribution, space_new: Any = None, *, groups: Any = None, trust: FloatArray | None = None
+        self,
+        dist_new: Distribution,
+        space_new: Any = None,
+        *,
+        groups: Any = None,
+        trust: FloatArray | None = None,
+        false_alarm: float = FALSE_ALARM,
     ) -> GuaranteedDistribution:
         """Return the recalibrated distributions of new rows, with the promise.
 
@@ -256,12 +262,14 @@ class GuaranteedRecalibrator(Recalibrator):
             The groups of the new rows, where the promise is made to groups: labels (m,), or flags as in ``promise``. A
             row of a label that was not seen has infinite intervals.
         trust : ndarray of shape (m,), optional
-            Where rows set aside came with it.
+            Where rows set aside came with it: how far each row is trusted beforehand.
+        false_alarm : float
+            The share of rows that is expected to be trusted less than wholly by it.
         """
         self._require_fitted()
         fitted = copy.copy(self)  # another thread may update this one meanwhile
         require((trust is None) == (fitted.held_.trust is None), "trust must be given as it was of rows set aside")
-        inner = read_inner(fitted.inner_, dist_new, space_new, trust)
+        inner = read_inner(fitted.inner_, dist_new, space_new, trust, false_alarm)
         cells, which = fitted._cells_of(groups, len(inner))
         refuse = fitted._refusal(cells) if fitted._own_promise().small == "error" else None
         return GuaranteedDistribution(
@@ -459,7 +467,9 @@ class _Refusal:
         )
 
 
-def read_inner(inner: Any, dist: Any, space: Any, trust: FloatArray | None = None) -> Recalibrated:
+def read_inner(
+    inner: Any, dist: Any, space: Any, trust: FloatArray | None = None, false_alarm: float = FALSE_ALARM
+) -> Recalibrated:
     """Return what a recalibrator makes of rows, faded as far as they are not trusted; no steps, which no score tells.
 
     Beyond the neighbours of a row all responses have one score under steps, and an interval that ends there says
@@ -471,7 +481,7 @@ def read_inner(inner: Any, dist: Any, space: Any, trust: FloatArray | None = Non
             f'quantile_rule must be "interpolated" or "predictive" for a guarantee, got {inner!r}; steps cannot tell '
             "responses beyond a row's neighbours from each other"
         )
-    return out if trust is None else out.faded(trust, FALSE_ALARM)
+    return out if trust is None else out.faded(trust, false_alarm)
 
 
 def scores_under(out: Recalibrated, z: FloatArray) -> FloatArray:
