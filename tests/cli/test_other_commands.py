@@ -6,6 +6,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 
 import nearcal as nc
 from nearcal.cli._app import COMMANDS
+from nearcal.compiled import compiling
 from tests.cli.tables import NORMAL, make_table, write_table
 
 SCALING = "standard"  # one is enough where tuning is not what is tested
@@ -107,6 +109,31 @@ def test_inspect_shows_the_evidence(folder, nearcal, tmp_path):
     found = json.loads(nearcal("inspect", model, "--json").out)["tuning"]
     assert [row["crps"] for row in found] == tuning.table["crps"].tolist()
     assert found[0]["k"] is None  # no recalibration has none
+
+
+def test_compile_writes_a_small_function(folder, nearcal, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model, small, onnx = folder / "model.nearcal", tmp_path / "small.nearcal", tmp_path / "model.onnx"
+    with patch.multiple(compiling, _FEWEST_STEPS=30, _MOST_STEPS=30):
+        told = json.loads(nearcal("compile", model, "-o", onnx, "--tolerance", "9", "--levels", "0.5", "--json").out)
+        nearcal("compile", model, "-o", small, "--tolerance", "9")
+    assert told["bytes"] == onnx.stat().st_size
+    loaded = nc.load(small)
+    assert loaded.recalibrator.loss_.loss == pytest.approx(told["loss"])
+    found = json.loads(nearcal("inspect", small, "--json").out)
+    assert found["compiled"]["loss"] == pytest.approx(told["loss"])
+    assert "compiled as" in nearcal("inspect", small).out
+    inputs = {"loc": np.zeros((1, 1)), "scale": np.ones((1, 1)), "position": np.zeros((1, 2))}
+    answers = onnxruntime.InferenceSession(str(onnx)).run(["quantiles"], inputs)[0]
+    exact = loaded.recalibrator.recalibrate(nc.Normal([0.0], 1.0), np.zeros((1, 2)))
+    np.testing.assert_allclose(answers[0], exact.ppf([0.5])[0], atol=1e-4)
+    page = tmp_path / "page.html"
+    nearcal("report", small, folder / "test.parquet", "-o", page)
+    assert "by recalibrators that have not seen them" in page.read_text()
+
+
+def test_warm_up(nearcal):
+    assert json.loads(nearcal("warm-up", "--json").out)["seconds"] > 0
 
 
 def test_inspect_shows_settings_readably(nearcal, tmp_path):

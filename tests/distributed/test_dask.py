@@ -1,5 +1,6 @@
 """Dask on two processes: the bits of one process, however rows are partitioned, whoever dies."""
 
+import itertools
 import os
 import signal
 import threading
@@ -25,7 +26,7 @@ def assert_equal(found, expected):
 def in_parts(frame, sizes):
     """Return a Dask frame of partitions of these sizes, some of them empty."""
     ends = np.cumsum([0, *sizes])
-    return dask.from_map(lambda part: part, [frame[a:b] for a, b in zip(ends, ends[1:], strict=False)], meta=frame[:0])
+    return dask.from_map(lambda part: part, [frame[a:b] for a, b in itertools.pairwise(ends)], meta=frame[:0])
 
 
 @pytest.mark.parametrize("sizes", [[300], [1, 0, 250, 49], [60] * 5])

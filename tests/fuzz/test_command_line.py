@@ -26,8 +26,9 @@ SUBJECTS = {
     "report": ("model", "table", "out.html"),
     "monitor": ("model", "table"),
     "inspect": ("model",),
+    "compile": ("model", "out.onnx"),
 }
-READ_NO_FILES = {"demo"}
+READ_NO_FILES = {"demo", "warm-up"}
 SUFFIXES = (".csv", ".parquet", ".feather")
 OPTIONS = {
     "fit": [
@@ -73,6 +74,13 @@ OPTIONS = {
         ("--base", []),
     ],
     "inspect": [("--json", [])],
+    "compile": [
+        ("--tolerance", ["0", "-1", "nan", "inf", "x", "1e300"]),
+        ("--levels", ["", ",", "0,1", "nan", "0.5,0.5", "1e-300", "0.5;0.6"]),
+        ("--coverage", ["0", "1", "nan", "90"]),
+        ("--false-alarm", ["0", "1", "nan", "x"]),
+        ("--base", ["", "normal", "gauss", "\0"]),
+    ],
 }
 
 
@@ -127,7 +135,7 @@ def _attack(rng, command, good, place, capfd):
     if rng.integers(2):
         option, values = _choose(rng, OPTIONS[command])
         arguments += [option, *([_choose(rng, values)] if values else [])]
-    arguments += ["--skip-missing"] if rng.integers(3) == 0 and command != "inspect" else []
+    arguments += ["--skip-missing"] if rng.integers(3) == 0 and command not in ("inspect", "compile") else []
     as_json = bool(rng.integers(4) == 0)
     before = _content(place)
     capfd.readouterr()

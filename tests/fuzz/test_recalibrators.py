@@ -4,12 +4,14 @@ import contextlib
 import importlib.util
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import nearcal as nc
+from nearcal.compiled import compiling
 from nearcal.distributions import concatenate
 from nearcal.recalibration import FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
 from nearcal.recalibration.base import Recalibrator
@@ -190,10 +192,13 @@ CASES = {nc.LocalRecalibrator: 12, nc.GPBetaRecalibrator: 1, nc.QuantileNetRecal
 NEEDS = {nc.GPBetaRecalibrator: "netcal"}
 
 
+MADE_OF_OTHERS = {nc.CompiledRecalibrator}  # and attacked below
+
+
 def test_every_recalibrator_is_a_subject():
     public = {cls for cls in vars(nc).values() if isinstance(cls, type) and issubclass(cls, Recalibrator)}
     named = {getattr(nc, name) for name in nc.__all__ if isinstance(getattr(nc, name), type)}
-    assert {cls for cls in public | named if issubclass(cls, Recalibrator)} == set(SUBJECTS)
+    assert {cls for cls in public | named if issubclass(cls, Recalibrator)} == set(SUBJECTS) | MADE_OF_OTHERS
 
 
 def test_every_correction_is_among_the_cases():
@@ -228,6 +233,21 @@ def test_recalibrators(fuzz, cls):
             return
 
     fuzz.run(cls.__name__, attack, CASES.get(cls, 4))
+
+
+def test_compiled(fuzz):
+    def attack(rng):
+        dist, y, space, new, places = make_problem(rng)
+        exact = nc.LocalRecalibrator(**_local_options(rng, len(y)))
+        try:
+            exact.fit(dist, y, space, sample_weight=make_weights(rng, len(y)))
+            with patch.multiple(compiling, _FEWEST_STEPS=5, _MOST_STEPS=5):
+                compiled = nc.compile(exact, tolerance=float("inf") if rng.random() < 0.1 else 1e9)
+            check(compiled.recalibrate(new, places), rng)
+        except nc.NearcalError:
+            return
+
+    fuzz.run("nc.compile", attack, 4)
 
 
 # of several models, weights are not learnt again: tests/recalibration/test_combined.py; rows set aside stay so, and a

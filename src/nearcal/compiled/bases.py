@@ -105,11 +105,11 @@ class GammaBase(BaseFamily):
 
     def quantiles(self, ops: Any, inputs: Mapping[str, Any], z: Any) -> Any:
         """Return scale · a · exp(g / √a)."""
-        one, shape = ops.constant(1.0), inputs["shape"]
+        shape = inputs["shape"]
         kept = ops.clip(shape, ops.constant(_SHAPES[0]), ops.constant(_SHAPES[1]))
         low, high = np.log(_SHAPES)
         u = (ops.log(kept) * ops.constant(2.0) - ops.constant(low + high)) / ops.constant(high - low)
-        v = ops.clip(z / ops.constant(_REACH), -one, one)
+        v = ops.clip(z / ops.constant(_REACH), ops.constant(-1.0), ops.constant(1.0))
         coefficients = _gamma_coefficients()
         of_shape = _powers(ops, u, coefficients.shape[0])
         rows = ops.concat(of_shape) @ ops.constant(coefficients)

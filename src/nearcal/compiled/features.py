@@ -14,8 +14,8 @@ from nearcal.space import SpaceMap
 Singles = NDArray[np.float32]
 
 FARTHEST = 1e18  # of a coordinate, whose square is still a number in single precision
-_KNOTS = 17  # quantiles of a column, between which its rank is interpolated
-_LEAST_STEP = 1e-3  # of the range of a column: knots are that far apart at least
+_KNOTS = 9  # quantiles of a column, between which its rank is interpolated
+_LEAST_STEP = 1e-2  # of the range of a column: all knots together are that far apart at least
 _BLOCK = 32  # rows that go through a product together, always as many: a row's bits then depend on it alone
 
 
@@ -34,8 +34,10 @@ class Features:
         To the space in which the exact recalibrator takes distances; ``on_sphere`` if it compares directions.
     low, high, center, scale : ndarray of shape (d,)
         Ends of the columns there, and what standardises them; a column that does not vary tells nothing.
-    knots, steepness, rises : ndarray of shape (d, q)
-        Where the rank of every column begins to rise, one over how long it does, and how much it rises.
+    steepness, offset : ndarray of shape (d, q)
+        Of the q pieces in which the rank of a standardised column u rises, each by clip(steepness · u + offset, 0, 1).
+    rise : ndarray of shape (d,)
+        How much it rises in each.
     """
 
     space_map: SpaceMap
@@ -44,9 +46,9 @@ class Features:
     high: Singles
     center: Singles
     scale: Singles
-    knots: Singles
     steepness: Singles
-    rises: Singles
+    offset: Singles
+    rise: Singles
 
     @classmethod
     def learn(cls, space_map: SpaceMap, positions: FloatArray, *, on_sphere: bool = False) -> Self:
@@ -54,13 +56,14 @@ class Features:
         points = _single(space_map(positions), on_sphere).astype(np.float64)
         low, high, spread = points.min(axis=0), points.max(axis=0), points.std(axis=0)
         scale = np.where(high > low, 1 / np.where(spread > 0, spread, 1.0), 0.0)
-        knots = np.quantile(points, np.linspace(0.0, 1.0, _KNOTS), axis=0).T
-        unit = np.where(high > low, high - low, 1.0)[:, np.newaxis]
+        center = points.mean(axis=0)
+        knots = np.quantile((points - center) * scale, np.linspace(0.0, 1.0, _KNOTS), axis=0).T
+        reach = np.where(high > low, (high - low) * scale, 1.0)[:, np.newaxis]
         # equal quantiles, of a column with few values, are parted by next to nothing
-        knots = np.maximum.accumulate(knots + _LEAST_STEP * unit * np.arange(_KNOTS) / _KNOTS, axis=1)
-        steps = np.diff(knots, axis=1)
-        rises = np.where(high > low, 2 / (_KNOTS - 1), 0.0)[:, np.newaxis] * np.ones_like(steps)
-        parts = (low, high, points.mean(axis=0), scale, knots[:, :-1], 1 / steps, rises)
+        knots = knots + _LEAST_STEP * reach * np.arange(_KNOTS) / _KNOTS
+        steepness = 1 / np.diff(knots, axis=1)
+        rise = np.where(high > low, 2 / (_KNOTS - 1), 0.0)
+        parts = (low, high, center, scale, steepness, -knots[:, :-1] * steepness, rise)
         return cls(space_map, on_sphere, *(part.astype(np.float32) for part in parts))
 
     @property
@@ -78,21 +81,22 @@ class Features:
 
     def __call__(self, inside: Singles) -> Singles:
         """Return the features of points in the box, shape (n, 2d)."""
-        share = np.clip((inside[:, :, np.newaxis] - self.knots) * self.steepness, np.float32(0), np.float32(1))
-        ranks = (share * self.rises).sum(axis=2) - np.float32(1)
-        return np.concatenate([(inside - self.center) * self.scale, ranks], axis=1)
+        standard = (inside - self.center) * self.scale
+        way = standard[:, :, np.newaxis] * self.steepness + self.offset
+        ranks = np.clip(way, np.float32(0), np.float32(1)).sum(axis=2) * self.rise - np.float32(1)
+        return np.concatenate([standard, ranks], axis=1)
 
     def _to_saved(self) -> dict[str, Any]:
         return dict(vars(self))
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
-        ends = dict.fromkeys(("low", "high", "center", "scale"), array(np.float32, (None,)))
-        tables = dict.fromkeys(("knots", "steepness", "rises"), array(np.float32, (None, None)))
+        ends = dict.fromkeys(("low", "high", "center", "scale", "rise"), array(np.float32, (None,)))
+        tables = dict.fromkeys(("steepness", "offset"), array(np.float32, (None, None)))
         known = check_fields(saved, {"space_map": instance(SpaceMap), "on_sphere": flag, **ends, **tables})
         d = known["space_map"].width
         require(all(len(known[name]) == d for name in ends), f"features must have {d} columns")
-        steps = known["knots"].shape[1]
+        steps = known["offset"].shape[1]
         require(all(known[name].shape == (d, steps) for name in tables), f"ranks of features must be of {d} columns")
         return cls(**known)
 

@@ -21,7 +21,7 @@ MOST_POINTS = 8000  # calibration points in a lesson
 _MOST_BLENDS = 16_000
 _BLENDS = 4  # of every point with near ones
 _NEAR = 9  # among so many, the point itself included
-_LEAST_SIZE = 0.5  # of a neighbourhood, whose logarithm is taken
+LEAST_SIZE = 0.5  # of a neighbourhood, whose logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def describe(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:
     """Return the logarithms of isolation and effective size of new rows, (n, 2)."""
     near = exact.neighborhood_
     out = exact.recalibrate(Normal(np.zeros(len(positions)), 1.0), positions)
-    isolation = out.radius if isinstance(near, KNearest) else -(index_counts(exact, positions) + _LEAST_SIZE)
-    return np.stack([log_isolation(near, isolation), np.log(np.maximum(out.effective_size, _LEAST_SIZE))], axis=1)
+    isolation = out.radius if isinstance(near, KNearest) else -(index_counts(exact, positions) + LEAST_SIZE)
+    return np.stack([log_isolation(near, isolation), np.log(np.maximum(out.effective_size, LEAST_SIZE))], axis=1)
 
 
 def index_counts(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:
@@ -133,20 +133,20 @@ def _points_asked(exact: LocalRecalibrator, rng: np.random.Generator) -> IntArra
 
 def _left_out_tables(exact: LocalRecalibrator, points: IntArray) -> FloatArray:
     n = len(exact.calibration_)
-    return exact.left_out_values(Normal(np.zeros(n), 1.0), LEVEL_SCORES)[points]
+    return exact.left_out_values(Normal(np.zeros(n), 1.0), LEVEL_SCORES, rows=points)[points]
 
 
 def _left_out_description(exact: LocalRecalibrator, points: IntArray) -> FloatArray:
     """Return the logarithms of isolation and effective size of calibration points among the others."""
 
     def ask(steps: Steps, rows: IntArray) -> FloatArray:
-        return np.stack([steps.radius(), np.maximum(steps.effective_size(), _LEAST_SIZE)], axis=1)
+        return np.stack([steps.radius(), np.maximum(steps.effective_size(), LEAST_SIZE)], axis=1)
 
-    known = exact.left_out().gather(ask, np.full((len(exact.calibration_), 2), np.nan))[points]
+    known = exact.left_out().gather(ask, np.full((len(exact.calibration_), 2), np.nan), points)[points]
     isolation = known[:, 0]
     if not isinstance(exact.neighborhood_, KNearest):
         others = index_counts(exact, np.asarray(exact.positions())[points]) - 1
-        isolation = -np.maximum(others + _LEAST_SIZE, _LEAST_SIZE)
+        isolation = -np.maximum(others + LEAST_SIZE, LEAST_SIZE)
     return np.stack([log_isolation(exact.neighborhood_, isolation), np.log(known[:, 1])], axis=1)
 
 

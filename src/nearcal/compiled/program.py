@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray
 from nearcal.compiled.bases import BaseFamily
-from nearcal.compiled.features import FARTHEST
+from nearcal.compiled.features import FARTHEST, Features
 from nearcal.compiled.network import LARGEST_LOG, LEVEL_SCORES
 from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import NODES, Bumps, Student
@@ -25,6 +25,7 @@ from nearcal.space import Ranges
 
 _MIDDLE = NODES // 2
 _SPAN, _FASTER = 0.5, 50.0  # of Ranges and Fade
+_FEW_COLUMNS = 32
 
 
 class Operations(Protocol):
@@ -103,7 +104,7 @@ def recalibration(
         trust = nothing + ops.constant(1.0)
     else:
         assert surroundings is not None
-        nodes, isolation = _read(ops, compiled.student_, surroundings, inputs["position"])
+        table, isolation = _read(ops, compiled.student_, surroundings, inputs["position"])
         nothing, trust = isolation * ops.constant(0.0), _trust(ops, surroundings, inputs["position"], isolation)
     if look is not None:
         trust = _lesser(ops, trust, _ranges(ops, look.ranges, inputs["look"]))
@@ -113,7 +114,6 @@ def recalibration(
         law = SharedLaw(ops, compiled.student_, nothing, trust if fades else None)
     else:
         assert surroundings is not None
-        table = _with_tails(ops, nodes)
         law = TableLaw(ops, _fade(ops, table, trust, surroundings.everyone) if fades else table)
     levels, ends = ndtri(wanted.levels), ndtri([(1 - wanted.coverage) / 2, (1 + wanted.coverage) / 2])
     read = law
@@ -141,7 +141,7 @@ def recalibration(
 
 
 def _read(ops: Operations, student: Student, surroundings: Surroundings, position: Any) -> tuple[Any, Any]:
-    """Return nodes of tables (n, q) and the logarithm of isolation (n, 1), in double precision."""
+    """Return tables with tails (n, q + 2) and the logarithm of isolation (n, 1), in double precision."""
     f = student.features
     moved = position
     if f.space_map.matrix is not None:
@@ -152,10 +152,8 @@ def _read(ops: Operations, student: Student, surroundings: Surroundings, positio
         moved = moved / ops.sqrt(ops.total(moved * moved))
     points = ops.single(ops.clip(moved, ops.constant(-FARTHEST), ops.constant(FARTHEST)))
     inside = ops.clip(points, _one(ops, f.low), _one(ops, f.high))
-    steps = (ops.expand(inside) - _one(ops, f.knots)) * _one(ops, f.steepness)
-    share = ops.clip(steps, ops.constant(0.0, single=True), ops.constant(1.0, single=True))
-    ranks = ops.squeeze(ops.total(share * _one(ops, f.rises))) - ops.constant(1.0, single=True)
-    parts = [(inside - _one(ops, f.center)) * _one(ops, f.scale), ranks]
+    standard = (inside - _one(ops, f.center)) * _one(ops, f.scale)
+    parts = [standard, _ranks(ops, f, standard)]
     location = ops.constant(student.location, single=True)
     if student.bumps is not None:
         trend = _bumps(ops, student.bumps, inside)
@@ -169,15 +167,30 @@ def _read(ops: Operations, student: Student, surroundings: Surroundings, positio
     second = ops.clip(first @ ops.constant(net.second, single=True) + _one(ops, net.second_bias), zero, huge)
     outputs = second @ ops.constant(net.third, single=True) + x @ ops.constant(net.around, single=True)
     outputs = outputs + _one(ops, net.bias)
-    bound = ops.constant(LARGEST_LOG, single=True)
-    logs = ops.clip(ops.columns(outputs, 1, NODES), -bound, bound)
+    bounds = (ops.constant(bound, single=True) for bound in (-LARGEST_LOG, LARGEST_LOG))
+    logs = ops.clip(ops.columns(outputs, 1, NODES), *bounds)
     increments = _one(ops, student.increments) * ops.exp(logs)
-    nodes = increments @ ops.constant(student.to_nodes, single=True)
-    nodes = nodes + (location + ops.columns(outputs, 0, 1) * ops.constant(student.unit, single=True))
-    most = ops.constant(20.0)
-    described = ops.clip(ops.double(ops.columns(outputs, NODES, NODES + 1)), -most, most)
+    location = location + ops.columns(outputs, 0, 1) * ops.constant(student.unit, single=True)
+    table = increments @ ops.constant(student.to_nodes @ _tails(), single=True)
+    table = table + location * ops.constant(np.repeat([1.0, 0.0], [NODES, 2])[np.newaxis], single=True)
+    described = ops.double(ops.columns(outputs, NODES, NODES + 1))
+    described = ops.clip(described, ops.constant(-20.0), ops.constant(20.0))
     known = described * ops.constant(student.scale[0]) + ops.constant(student.center[0])
-    return ops.double(nodes), _isolation(ops, surroundings, known, ops.double(points - inside))
+    return ops.double(table), _isolation(ops, surroundings, known, ops.double(points - inside))
+
+
+def _ranks(ops: Operations, features: Features, standard: Any) -> Any:
+    """Return the ranks of standardised columns; of few columns all at once, by products with what is mostly zeros."""
+    zero, one = ops.constant(0.0, single=True), ops.constant(1.0, single=True)
+    d, q = features.offset.shape
+    if d > _FEW_COLUMNS:
+        way = ops.expand(standard) * _one(ops, features.steepness) + _one(ops, features.offset)
+        return ops.squeeze(ops.total(ops.clip(way, zero, one))) * _one(ops, features.rise) - one
+    spread, gather = np.zeros((d, d, q)), np.zeros((d, q, d))
+    spread[np.arange(d), np.arange(d)] = features.steepness
+    gather[np.arange(d), :, np.arange(d)] = features.rise[:, np.newaxis]
+    way = standard @ ops.constant(spread.reshape(d, d * q), single=True) + _one(ops, features.offset.ravel())
+    return ops.clip(way, zero, one) @ ops.constant(gather.reshape(d * q, d), single=True) - one
 
 
 def _bumps(ops: Operations, bumps: Bumps, inside: Any) -> Any:
@@ -326,12 +339,13 @@ class BentLaw:
 # ---- tables with tails: nodes and the slopes beyond them, (n, q + 2) ------------------------------------------------
 
 
-def _with_tails(ops: Operations, nodes: Any) -> Any:
+def _tails() -> FloatArray:
+    """Return the matrix (q, q + 2) that adds to nodes the slopes beyond them."""
     reach = LEVEL_SCORES[-1]
     slopes = np.zeros((NODES, 2))
     slopes[[0, _MIDDLE], 0] = -1 / reach, 1 / reach
     slopes[[_MIDDLE, -1], 1] = -1 / reach, 1 / reach
-    return nodes @ ops.constant(np.concatenate([np.eye(NODES), slopes], axis=1))
+    return np.concatenate([np.eye(NODES), slopes], axis=1)
 
 
 def reading(scores: FloatArray) -> FloatArray:

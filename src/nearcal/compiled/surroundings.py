@@ -15,11 +15,12 @@ from nearcal._saved import (
     optional,
     savable,
 )
+from nearcal.compiled.lessons import LEAST_SIZE
 from nearcal.compiled.student import Reading, Student
-from nearcal.recalibration import LocalRecalibrator
+from nearcal.recalibration import LocalRecalibrator, Workers
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.fade import LearntFade, expected_share, fade_curve, limits_of, warn_of_faded
-from nearcal.recalibration.neighborhoods import WithinRadius
+from nearcal.recalibration.neighborhoods import KNearest, WithinRadius
 from nearcal.recalibration.scores_of_rows import Answers, CurveOfEachRow, OfBase, Statistic
 from nearcal.recalibration.weighted_steps import steps_of
 from nearcal.space import METRICS
@@ -50,7 +51,8 @@ class Surroundings:
     distance : float or None
         The radius of neighbourhoods; None where they are the k nearest.
     own : ndarray of shape (q,)
-        Logarithms of the isolation of calibration points, as students tell it that have not seen them; increasing.
+        Logarithms of the isolation of calibration points, by the exact recalibrator or as students tell it that have
+        not seen them, whichever is farther; increasing.
     fade : LearntFade or None
         How rows fade, by isolation as students tell it and, as ever, by the ranges of columns.
     everyone : Curve or None
@@ -65,16 +67,20 @@ class Surroundings:
 
     @classmethod
     def learn(cls, exact: LocalRecalibrator, log_isolation: FloatArray) -> Self:
-        """Take over what the exact recalibrator knows, for isolation on the students' scale."""
-        near, own = exact.neighborhood_, np.sort(log_isolation)
+        """Take over what the exact recalibrator knows, and how isolated calibration points seem to students.
+
+        Students know isolation less exactly: what is far to them varies less, and may be off. Of either scale the
+        farther counts, so that rows like the calibration set are not called unlike it.
+        """
+        near = exact.neighborhood_
+        own = _own_isolation(exact, log_isolation)
         fade = next((one for one in exact.corrections_ if isinstance(one, LearntFade)), None)
         everyone = None
         if fade is not None:
             if fade.to == "global":
                 everyone = steps_of(exact.calibration_).curve(predictive=exact.quantile_rule_ == "predictive")
-            fade = LearntFade(fade.false_alarm, fade.to, *limits_of(own, fade.false_alarm), fade.ranges)
-        if len(own) > _MOST_KEPT:
-            own = np.quantile(own, (np.arange(_MOST_KEPT) + 0.5) / _MOST_KEPT)
+            start, gap = limits_of(own, fade.false_alarm)
+            fade = LearntFade(fade.false_alarm, fade.to, max(start, fade.start), max(gap, fade.gap), fade.ranges)
         distance = float(near.radius.distance) if isinstance(near, WithinRadius) else None
         return cls(exact.metric, distance, own, fade, everyone)
 
@@ -118,6 +124,17 @@ class Surroundings:
                 'columns; drop those rows, or choose Fade(to="base") or Fade(to="global")'
             )
         return trust
+
+
+def _own_isolation(exact: LocalRecalibrator, log_isolation: FloatArray) -> FloatArray:
+    """Return how isolated calibration points are, increasing; at most a thousand quantiles."""
+    near = exact.neighborhood_
+    known = exact.own_isolation_.sorted(near, Workers.of(exact.workers).silent())
+    known = known if isinstance(near, KNearest) else known - LEAST_SIZE
+    count = min(len(known), len(log_isolation), _MOST_KEPT)
+    levels = (np.arange(count) + 0.5) / count
+    known = np.log(np.maximum(known, 1e-300)) if isinstance(near, KNearest) else -np.log(-known)
+    return np.maximum(np.quantile(known, levels), np.quantile(log_isolation, levels))
 
 
 class CompiledScores(CurveOfEachRow):

@@ -13,8 +13,8 @@ OPSET, IR_VERSION = 18, 8
 class Traced:
     """A value of a graph to be; operators note a node each."""
 
-    def __init__(self, graph: "Graph", name: str) -> None:
-        self.graph, self.name = graph, name
+    def __init__(self, graph: "Graph", name: str, *, is_scalar: bool = False) -> None:
+        self.graph, self.name, self.is_scalar = graph, name, is_scalar
 
     def __add__(self, other: "Traced") -> "Traced":
         return self.graph.node("Add", self, other)
@@ -70,7 +70,7 @@ class Graph:
         if key not in self.constants:
             name = f"c{len(self.constants)}"
             self.constants[key] = name, self.onnx.numpy_helper.from_array(array, name)
-        return Traced(self, self.constants[key][0])
+        return Traced(self, self.constants[key][0], is_scalar=array.ndim == 0)
 
     # ---- operations --------------------------------------------------------------------------------------------------
 
@@ -85,6 +85,8 @@ class Graph:
         return self.node("Cast", x, to=self.onnx.TensorProto.DOUBLE)
 
     def clip(self, x: Traced, low: Traced, high: Traced) -> Traced:  # noqa: D102
+        if low.is_scalar and high.is_scalar:  # faster, and of scalars alone
+            return self.node("Clip", x, low, high)
         return self.node("Min", self.node("Max", x, low), high)
 
     def where(self, condition: Traced, x: Traced, y: Traced) -> Traced:  # noqa: D102

@@ -252,11 +252,13 @@ class LocalRecalibrator(ChangingSet):
         self.n_cal_ = len(calibration)
         return self
 
-    def left_out_values(self, dist_cal: Distribution, scores: FloatArray, folds: Folds | None = None) -> FloatArray:
+    def left_out_values(
+        self, dist_cal: Distribution, scores: FloatArray, folds: Folds | None = None, rows: IntArray | None = None
+    ) -> FloatArray:
         """Return the quantiles of calibration points at levels Φ(scores), each recalibrated by the others.
 
         ``dist_cal`` are those given to ``fit``, with the ``folds`` that said who may speak for whom; a point for which
-        nobody may has NaN. The result has shape (n, s) for s scores.
+        nobody may has NaN, as have those that are not asked for by ``rows``. The result has shape (n, s) for s scores.
         """
         left_out = self.left_out(folds)
 
@@ -266,7 +268,7 @@ class LocalRecalibrator(ChangingSet):
                 return left_out.law(steps).values(base, at)
             return steps.quantiles(base, ndtr(at))
 
-        return left_out.gather(values, np.full((len(self.calibration_), len(scores)), np.nan))
+        return left_out.gather(values, np.full((len(self.calibration_), len(scores)), np.nan), rows)
 
     def left_out(self, folds: Folds | None = None) -> LeaveOneOut:
         """Return calibration points each among the others, as they are before any fading."""
