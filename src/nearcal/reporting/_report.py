@@ -298,7 +298,16 @@ def _evaluate(
     if positions is not None and len(y) >= _ENOUGH:
         metrics = (*metrics, "worst_slab_coverage", *(("excess_risk",) if find_spec("sklearn") else ()))
     given = all_rows(len(y)) if regions is None else regions
-    return evaluate(dists, y, positions, coverage, regions=given, metrics=metrics, groups=units, rng=rng)
+    space = None if positions is None else _in_units_of_range(positions)
+    return evaluate(dists, y, space, coverage, regions=given, metrics=metrics, groups=units, rng=rng)
+
+
+def _in_units_of_range(positions: FloatArray) -> FloatArray:
+    """Return columns between 0 and 1, however large or small their numbers; constant ones are 0."""
+    half = positions / 2  # whose differences do not overflow
+    least, width = half.min(axis=0), np.ptp(half, axis=0)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return np.where(width > 0, np.clip((half - least) / width, 0.0, 1.0), 0.0)
 
 
 def _score_change(evaluation: Evaluation) -> Change | None:
