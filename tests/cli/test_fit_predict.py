@@ -9,8 +9,8 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 import nearcal as nc
-from nearcal.distributed import batches
 from nearcal.cli._app import COMMANDS
+from nearcal.distributed import batches
 from nearcal.models.adapters import ColumnsModel
 from tests.cli.tables import FORMATS, LEVELS, NORMAL, make_table, read_table, write_table
 

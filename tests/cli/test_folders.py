@@ -103,9 +103,15 @@ def test_a_part_that_cannot_be_read_is_named(predict, folder, new, tmp_path):
     ("change", "message"),
     [
         (lambda table: table.drop_columns(["h1"]), "rows must have one column 'h1'"),
-        (lambda table: table.set_column(0, "id", pa.array(range(len(table)))), "column 'id' must be of type string as in"),
+        (
+            lambda table: table.set_column(0, "id", pa.array(range(len(table)))),
+            "column 'id' must be of type string as in",
+        ),
         (lambda table: table.set_column(1, "mu", pa.array(["a"] * len(table))), "column 'mu' must hold numbers"),
-        (lambda table: table.set_column(1, "mu", pa.nulls(len(table), pa.float64())), "must have no missing or infinite"),
+        (
+            lambda table: table.set_column(1, "mu", pa.nulls(len(table), pa.float64())),
+            "must have no missing or infinite",
+        ),
         (lambda table: table.set_column(2, "sigma", pa.array(np.zeros(len(table)))), "scale"),
     ],
 )
@@ -179,7 +185,9 @@ def test_a_folder_is_a_table_to_fit_and_evaluate(nearcal, new, tmp_path):
 def test_a_calibration_set_in_shards(nearcal, new, tmp_path):
     options = ["--y", "price", *NORMAL, "--space", "h*", "--k", "30", "--scaling", "none"]
     assert nearcal("fit", new, "-o", tmp_path / "one.nearcal", *options).code == 0
-    done = nearcal("fit", new, "-o", tmp_path / "in_shards.nearcal", *options, "--shards", tmp_path / "shards", "--json")
+    done = nearcal(
+        "fit", new, "-o", tmp_path / "in_shards.nearcal", *options, "--shards", tmp_path / "shards", "--json"
+    )
     assert json.loads(done.out)["rows"] == 123
     for name in ("one", "in_shards"):
         assert nearcal("predict", tmp_path / f"{name}.nearcal", new, "-o", tmp_path / name).code == 0

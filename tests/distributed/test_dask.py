@@ -1,5 +1,6 @@
 """Dask on two processes: the bits of one process, however rows are partitioned, whoever dies."""
 
+import itertools
 import os
 import signal
 
@@ -23,7 +24,7 @@ def assert_equal(found, expected):
 def in_parts(frame, sizes):
     """Return a Dask frame of partitions of these sizes, some of them empty."""
     ends = np.cumsum([0, *sizes])
-    return dask.from_map(lambda part: part, [frame[a:b] for a, b in zip(ends, ends[1:], strict=False)], meta=frame[:0])
+    return dask.from_map(lambda part: part, [frame[a:b] for a, b in itertools.pairwise(ends)], meta=frame[:0])
 
 
 @pytest.mark.parametrize("sizes", [[300], [1, 0, 250, 49], [60] * 5])
@@ -107,7 +108,9 @@ def test_four_shards_on_workers_are_one_index(cluster):
 
 def test_scaling_and_sample_do_not_depend_on_partitions(cluster, tmp_path):
     frame = make_frame(500, 6)
-    recalibrator = nc.LocalRecalibrator(k=30, scaling="standard", corrections=(nc.Polish(),), quantile_rule="predictive")
+    recalibrator = nc.LocalRecalibrator(
+        k=30, scaling="standard", corrections=(nc.Polish(),), quantile_rule="predictive"
+    )
     results = []
     for number, folder in ((1, None), (3, None), (2, tmp_path / "shards")):
         parts = dask.from_pandas(frame, npartitions=number, sort=False)

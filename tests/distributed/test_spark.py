@@ -9,7 +9,9 @@ import nearcal as nc
 
 pytest.importorskip("pyspark")
 # of pyspark's own code
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,9 @@ def make_points(rng, n=2000, d=3):
 
 
 def share_out(points, z, which):
-    return ShardsHere([Shard.of(points[which == s], z[which == s], np.flatnonzero(which == s)) for s in np.unique(which)])
+    return ShardsHere(
+        [Shard.of(points[which == s], z[which == s], np.flatnonzero(which == s)) for s in np.unique(which)]
+    )
 
 
 def lists(near):
