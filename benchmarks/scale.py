@@ -1,4 +1,4 @@
-"""Past one process: predictions on Dask and Spark against one process, memory of workers, and an index larger than memory.
+"""Past one process: Dask and Spark against one process, memory of workers, and an index larger than memory.
 
     python benchmarks/scale.py predict [--rows 10000000]   one process, Dask and Spark on the same processors
     python benchmarks/scale.py index [--rows 100000000]    a calibration set on disk: built, searched, compared
@@ -263,7 +263,7 @@ def measure_index(folder, rows):
     return results
 
 
-# ---- the page ---------------------------------------------------------------------------------------------------------
+# ---- the page -------------------------------------------------------------------------------------------------------
 
 
 def write_page():
@@ -280,9 +280,9 @@ def write_page():
 
 def _predict_lines(result):
     title = (
-        f"{result['rows']:,} new rows, {result['calibration_rows']:,} calibration rows, d = 2, k = {result['k']}: mean, "
-        f"standard deviation and an interval, from Parquet to Parquet on {result['processors']} processors. Efficiency is "
-        "against one process with a thread for each."
+        f"{result['rows']:,} new rows, {result['calibration_rows']:,} calibration rows, d = 2, k = {result['k']}: "
+        f"mean, standard deviation and an interval, from Parquet to Parquet on {result['processors']} processors. "
+        "Efficiency is against one process with a thread for each."
     )
     lines = [
         title,
@@ -310,8 +310,8 @@ def _predict_lines(result):
 def _index_lines(result, brute_result):
     gigabytes = result["bytes"] / 1e9
     lines = [
-        f"{result['rows']:,} calibration rows, d = {result['dimensions']}, in {result['shards']} shards of {gigabytes:.1f} GB "
-        f"together, built in {result['build']['seconds'] / 60:.1f} minutes with at most "
+        f"{result['rows']:,} calibration rows, d = {result['dimensions']}, in {result['shards']} shards of "
+        f"{gigabytes:.1f} GB together, built in {result['build']['seconds'] / 60:.1f} minutes with at most "
         f"{result['build']['peak_megabytes']:.0f} MB resident. {QUERIES:,} queries in any order, k = {result['k']}:",
         "",
         "| page cache | µs a query, k nearest | µs, within a radius | µs a row, recalibrated | peak MB |",

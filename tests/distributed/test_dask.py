@@ -164,7 +164,7 @@ def test_wrong_arguments_are_refused_at_once(setting, tmp_path):
     ]
     for arguments, message in wrong:
         with pytest.raises(nc.InvalidInputError, match=message):
-            nc.dask.predict(*arguments)
+            nc.dask.predict(*arguments).compute(scheduler="synchronous")  # of text, nothing tells before
     nc.save(nc.VarianceScaling().fit(nc.Normal([0.0, 0.0], 2.0), [-1.0, 1.0]), tmp_path / "it")
     with pytest.raises(nc.InvalidInputError, match="does not say what columns it takes"):
         nc.dask.predict(tmp_path / "it", parts)
