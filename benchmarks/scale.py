@@ -1,8 +1,9 @@
-"""Past one process: predictions on Dask and Spark against one process, memory of workers, and an index larger than memory.
+"""Past one process: Dask and Spark against one process, memory of workers, and an index larger than memory.
 
     python benchmarks/scale.py predict [--rows 10000000]   one process, Dask and Spark on the same processors
     python benchmarks/scale.py index [--rows 100000000]    a calibration set on disk: built, searched, compared
     python benchmarks/scale.py brute [--rows 100000000]    the neighbours of the same queries, by brute force
+    python benchmarks/scale.py page                        results/scale.md from what was measured
 
 Writes results/scale_*.json; ``index`` and ``brute`` share a folder, ``--folder``.
 """
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 from pyarrow import parquet
-from timing import save
+from timing import RESULTS, load, save
 
 import nearcal as nc
 
@@ -132,7 +133,14 @@ def measure_predict(rows):
         folder = Path(place)
         write_parts(folder, rows)
         names = sorted(path.name for path in (folder / "new").iterdir())
-        results = {"rows": rows, "calibration_rows": CALIBRATION_ROWS, "k": K, "dimensions": 2, "seed": SEED}
+        results = {
+            "rows": rows,
+            "processors": len(os.sched_getaffinity(0)),
+            "calibration_rows": CALIBRATION_ROWS,
+            "k": K,
+            "dimensions": 2,
+            "seed": SEED,
+        }
         for engine in ("local", "dask", "spark"):
             task = ("part-spark", folder) if engine == "spark" else ("part-folder", folder, engine)
             seconds, peaks = run_alone(*task)
@@ -232,7 +240,7 @@ def brute(folder, rows):
         start += len(points)
     by_k = sum(_agree(found, "k", q, *kept[q]) for q in range(QUERIES))
     by_radius = sum(_agree(found, "r", q, None, np.concatenate(inside[q])) for q in range(QUERIES))
-    return {"queries": QUERIES, "k_equal": by_k, "radius_equal": by_radius, "radius": radius}
+    return {"rows": rows, "queries": QUERIES, "k_equal": by_k, "radius_equal": by_radius, "radius": radius}
 
 
 def _agree(found, kind, q, squares, numbers):
@@ -255,6 +263,70 @@ def measure_index(folder, rows):
     return results
 
 
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+
+def write_page():
+    """Write results/scale.md from what was measured."""
+    found = {name: load(f"scale_{name}") for name in ("predict_1000000", "predict_10000000", "index", "brute")}
+    lines = []
+    for name in ("predict_1000000", "predict_10000000"):
+        if found[name] is not None:
+            lines += _predict_lines(found[name])
+    if found["index"] is not None:
+        lines += _index_lines(found["index"], found["brute"])
+    (RESULTS / "scale.md").write_text("\n".join(lines))
+
+
+def _predict_lines(result):
+    title = (
+        f"{result['rows']:,} new rows, {result['calibration_rows']:,} calibration rows, d = 2, k = {result['k']}: "
+        f"mean, standard deviation and an interval, from Parquet to Parquet on {result['processors']} processors. "
+        "Efficiency is against one process with a thread for each."
+    )
+    lines = [
+        title,
+        "",
+        "| | rows a second | efficiency | peak MB of a worker | hours for 10⁹ rows |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    names = {"local": "one process", "dask": "Dask, 2 processes", "spark": "Spark local[2]"}
+    for engine, name in names.items():
+        own = result[engine]
+        share = f"{own['efficiency']:.2f}" if "efficiency" in own else ""
+        hours = 1e9 / own["rows_a_second"] / 3600
+        lines.append(
+            f"| {name} | {own['rows_a_second']:,.0f} | {share} | {max(own['peak_megabytes']):.0f} | {hours:.1f} |"
+        )
+    equal = "All of them wrote the same bits." if result["equal_bits"] else "They did not write the same bits."
+    return [
+        *lines,
+        "",
+        f"{equal} Hours are those of {result['processors']} processors; n times as many take an n-th.",
+        "",
+    ]
+
+
+def _index_lines(result, brute_result):
+    gigabytes = result["bytes"] / 1e9
+    lines = [
+        f"{result['rows']:,} calibration rows, d = {result['dimensions']}, in {result['shards']} shards of "
+        f"{gigabytes:.1f} GB together, built in {result['build']['seconds'] / 60:.1f} minutes with at most "
+        f"{result['build']['peak_megabytes']:.0f} MB resident. {QUERIES:,} queries in any order, k = {result['k']}:",
+        "",
+        "| page cache | µs a query, k nearest | µs, within a radius | µs a row, recalibrated | peak MB |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for state in ("cold", "warm"):
+        names = ("nearest_microseconds", "within_microseconds", "recalibrate_microseconds", "peak_megabytes")
+        lines.append(f"| {state} | " + " | ".join(f"{result[state][name]:,.0f}" for name in names) + " |")
+    if brute_result is None or brute_result["rows"] != result["rows"]:
+        return [*lines, ""]
+    counts = brute_result["k_equal"], brute_result["radius_equal"]
+    told = f"Of {QUERIES:,} queries {counts[0]:,} (k) and {counts[1]:,} (radius) equal a brute force over all rows."
+    return [*lines, "", told, ""]
+
+
 def main():
     """Run what is asked."""
     if sys.argv[1].startswith("part-"):
@@ -262,10 +334,13 @@ def main():
         parts[sys.argv[1].removeprefix("part-")](*sys.argv[2:])
         return
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["predict", "index", "brute"])
+    parser.add_argument("what", choices=["predict", "index", "brute", "page"])
     parser.add_argument("--rows", type=int)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "nearcal-scale")
     given = parser.parse_args()
+    if given.what == "page":
+        write_page()
+        return
     if given.what == "predict":
         rows = given.rows or 10**7
         save(f"scale_predict_{rows}", measure_predict(rows))

@@ -23,6 +23,8 @@ MODULES = (
     "nearcal",
     "nearcal.datasets",
     "nearcal.diagnostics",
+    "nearcal.distributed.dask",
+    "nearcal.distributed.spark",
     "nearcal.models.adapters",
     "nearcal.persistence",
     "nearcal.reporting.plots",

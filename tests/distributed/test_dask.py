@@ -3,8 +3,6 @@
 import itertools
 import os
 import signal
-import threading
-import time
 
 import numpy as np
 import pandas as pd
@@ -124,29 +122,26 @@ def test_scaling_and_sample_do_not_depend_on_partitions(cluster, tmp_path):
     np.testing.assert_array_equal(nc.load(tmp_path / "model.nearcal").predict(frame[:50]).mean(), results[0])
 
 
-def test_a_killed_worker_changes_nothing(setting, expected, cluster):
-    # a worker dies in the middle: others do its part
-    from dask import delayed
+def test_a_killed_worker_changes_nothing(setting, expected, cluster, tmp_path):
+    """The first to come to the fifth partition dies there, and takes with it what it has."""
+    died, new = tmp_path / "died", setting.new  # what a worker can unpickle: it knows no tests
 
-    victim = next(iter(cluster.scheduler_info()["workers"].values()))["id"]
-    process = next(iter(cluster.run(os.getpid).values()))
-    assert victim is not None
-    threading.Timer(0.3, lambda: os.kill(process, signal.SIGKILL)).start()
-    parts = [delayed(_slowly)(setting.new[a : a + 30]) for a in range(0, 300, 30)]
-    frame = dask.from_delayed(parts, meta=setting.new[:0], verify_meta=False)
+    def read(start):
+        if start == 120 and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return new[start : start + 30]
+
+    frame = dask.from_map(read, range(0, 300, 30), meta=new[:0])
     assert_equal(nc.dask.predict(setting.path, frame, reliability=True).compute(), expected)
-
-
-def _slowly(part):
-    time.sleep(0.1)
-    return part
+    assert died.exists()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"coverage": 90}, "coverage must lie strictly between 0 and 1, got 90"),
-        ({"mean": False, "std": False, "coverage": ()}, "leave nothing to predict"),
+        ({"mean": False, "std": False, "coverage": (), "trust": False}, "leave nothing to predict"),
         ({"quantiles": (0.1, 0.1 + 1e-14)}, "would have the same name"),
         ({"keep": ["nothing"]}, "frame must have the column 'nothing'"),
     ],
@@ -169,7 +164,7 @@ def test_wrong_arguments_are_refused_at_once(setting, tmp_path):
     ]
     for arguments, message in wrong:
         with pytest.raises(nc.InvalidInputError, match=message):
-            nc.dask.predict(*arguments)
+            nc.dask.predict(*arguments).compute(scheduler="synchronous")  # of text, nothing tells before
     nc.save(nc.VarianceScaling().fit(nc.Normal([0.0, 0.0], 2.0), [-1.0, 1.0]), tmp_path / "it")
     with pytest.raises(nc.InvalidInputError, match="does not say what columns it takes"):
         nc.dask.predict(tmp_path / "it", parts)

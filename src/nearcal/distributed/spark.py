@@ -8,6 +8,8 @@ from nearcal._optional import import_extra
 from nearcal.distributed.batches import BatchPredictor, open_model
 from nearcal.distributed.wanted import Wanted
 
+__all__ = ["predict"]
+
 
 def predict(
     path: str | os.PathLike[str],
