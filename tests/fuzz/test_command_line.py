@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import onnx
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
