@@ -479,6 +479,7 @@ SEEDED = {
     "worst_slab_coverage": lambda rng: nc.diagnostics.worst_slab_coverage(DIST, Y, SPACE, rng=rng),
     "width_dependence": lambda rng: nc.diagnostics.width_dependence(DIST, Y, permutations=9, rng=rng),
     "excess_risk": lambda rng: nc.diagnostics.excess_risk(DIST, Y, SPACE, folds=2, rng=rng),
+    "compile": lambda rng: nc.compile(nc.GlobalRecalibrator().fit(DIST, Y), rng=rng),
     "evaluate": lambda rng: nc.evaluate(DIST, Y, bootstrap=3, rng=rng),
     "QuantileNetRecalibrator": lambda rng: nc.QuantileNetRecalibrator(epochs=1, rng=rng).fit(DIST, Y),
     "GPBetaRecalibrator": lambda rng: nc.GPBetaRecalibrator(rng=rng).fit(DIST, Y),

@@ -1,11 +1,15 @@
 """The examples of models run, on some of the diamonds, and recalibration helps where they say it does."""
 
+import ast
 import re
 import runpy
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+
+from nearcal.compiled import compiling
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.usefixtures("little_choice")
@@ -55,3 +59,13 @@ def test_regressors(name, tables, monkeypatch, capsys):
         assert "Chose " in table
         before, after = figures(table, "crps")
         assert after < 1.02 * before
+
+
+def test_service(monkeypatch, capsys):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(sys, "argv", ["serve_onnx.py"])
+    with patch.multiple(compiling, _FEWEST_STEPS=20, _MOST_STEPS=20):
+        runpy.run_path(str(EXAMPLES / "serve_onnx.py"), run_name="__main__")
+    answer = ast.literal_eval(capsys.readouterr().out)
+    assert answer["lower"][0] < answer["mean"][0] < answer["upper"][0]
+    assert answer["out_of_distribution"] == [[False]]

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -169,6 +170,8 @@ def _check(code, out, err, output, before, after, as_json):
 def _check_output(path):
     if path.suffix == ".nearcal":
         assert run(["inspect", str(path)]) == 0
+    elif path.suffix == ".onnx":
+        onnx.checker.check_model(str(path))
     elif path.suffix in (".html", ".htm"):
         assert path.read_text(encoding="utf-8").rstrip().endswith("</html>")
     else:

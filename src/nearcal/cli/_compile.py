@@ -18,7 +18,7 @@ from nearcal.persistence import save
 EXAMPLES = {
     "compile": """
 nearcal compile model.nearcal -o model.onnx
-nearcal compile model.nearcal -o model.onnx --levels 0.1,0.5,0.9 --coverage 0.8
+nearcal compile model.nearcal -o model.onnx --levels 0.1,0.9 --coverage 0.8
 nearcal compile model.nearcal -o small.nearcal --tolerance 0.05
 """,
     "warm-up": """

@@ -120,11 +120,11 @@ def compile_recalibrator(
         )
     if isinstance(exact, RecalibratorOfAllRows):
         law = exact.law_ if isinstance(exact.law_, Curve) else exact.law_.curve(predictive=False)
-        return CompiledRecalibrator.of(law, None, take_over("one law of all rows"), exact, exact.n_cal_, None)
+        return CompiledRecalibrator.of(law, None, take_over("one law of all rows"), exact, exact.n_cal_)
     if isinstance(exact, IdentityRecalibrator):
         knots = np.array([-1.0, 1.0])
         law = Curve.shared(knots, knots)
-        return CompiledRecalibrator.of(law, None, take_over("no recalibration"), exact, exact.n_cal_, None)
+        return CompiledRecalibrator.of(law, None, take_over("no recalibration"), exact, exact.n_cal_)
     if isinstance(exact, CombinedRecalibrator):
         return _compile_combined(exact, dist_cal, folds, tolerance, rng)
     if isinstance(exact, LocalRecalibrator) and not isinstance(exact, KNNRegressor):
@@ -175,7 +175,7 @@ def _compile_local(
     student = Student.learn(teach(exact, rng), features_of(exact), best.form, rng)
     student = student if best.polish is None else student.polished(best.polish)
     surroundings = Surroundings.learn(exact, best.log_isolation[~np.isnan(best.log_isolation)])
-    return CompiledRecalibrator.of(student, surroundings, loss, exact, n, exact.n_features_in_)
+    return CompiledRecalibrator.of(student, surroundings, loss, exact, n)
 
 
 def _best_form(fit: CrossFit, tolerance: float) -> Trial:

@@ -54,8 +54,8 @@ def recalibration_model(
     """Return the ONNX model of the recalibration alone: parameters and positions in, statistics out."""
     graph = Graph("to_onnx")
     columns = dict(family.inputs)
-    if compiled.n_features_in_ is not None:
-        columns["position"] = compiled.n_features_in_
+    if compiled.width is not None:
+        columns["position"] = compiled.width
     if look is not None:
         columns["look"] = look.ranges.width
     answers = recalibration(graph, compiled, family, {name: graph.input(name) for name in columns}, wanted, look)

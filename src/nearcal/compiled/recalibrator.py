@@ -23,7 +23,6 @@ from nearcal.recalibration.scores_of_rows import OneLaw
 
 @savable(
     n_cal_=count(),
-    n_features_in_=optional(count()),
     student_=instance(Student, Curve),
     surroundings_=optional(instance(Surroundings)),
     loss_=instance(CompilationLoss),
@@ -54,7 +53,6 @@ class CompiledRecalibrator(Recalibrator):
     surroundings_: Surroundings | None
     loss_: CompilationLoss
     source_: str
-    n_features_in_: int | None
 
     _not_updated = "it was compiled"
 
@@ -66,13 +64,24 @@ class CompiledRecalibrator(Recalibrator):
         loss: CompilationLoss,
         source: Any,
         n_cal: int,
-        n_features: int | None,
     ) -> Self:
         """Put one together."""
         compiled = cls()
         compiled.student_, compiled.surroundings_, compiled.loss_ = student, surroundings, loss
-        compiled.source_, compiled.n_features_in_, compiled.n_cal_ = repr(source), n_features, n_cal
+        compiled.source_, compiled.n_cal_ = repr(source), n_cal
         return compiled
+
+    @property
+    def width(self) -> int | None:
+        """The number of columns of positions; None where rows are treated alike."""
+        return None if isinstance(self.student_, Curve) else len(self.student_.features.space_map.center)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns of positions, where they are looked at."""
+        if self.width is None:
+            raise AttributeError("rows are treated alike: their positions have no columns that matter")
+        return self.width
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {self.source_}" if hasattr(self, "source_") else super().__repr__()
@@ -100,9 +109,9 @@ class CompiledRecalibrator(Recalibrator):
             return Recalibrated(base, OneLaw(self.student_, self.n_cal_))
         assert self.surroundings_ is not None
         space = as_space(space_new, "space_new", len(base))
-        if space.shape[1] != self.n_features_in_:
+        if space.shape[1] != self.width:
             raise InvalidInputError(
-                f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
+                f"space_new must have {self.width} columns as space_cal had in fit, got {space.shape[1]}"
             )
         reading = self.read(space)
         trust = self.surroundings_.trust(space, reading.log_isolation)
@@ -200,10 +209,8 @@ class CompiledRecalibrator(Recalibrator):
     def _check_learnt(self) -> None:
         is_shared = isinstance(self.student_, Curve)
         require(is_shared == (self.surroundings_ is None), "surroundings_ must be there unless rows are treated alike")
-        require(is_shared == (self.n_features_in_ is None), "n_features_in_ must be there unless rows are alike")
         if isinstance(self.student_, Student):
             known = len(self.student_.features.space_map.center)
-            require(known == self.n_features_in_, f"student_ must take {self.n_features_in_} columns, got {known}")
             fade = None if self.surroundings_ is None else self.surroundings_.fade
             width = known if fade is None or fade.ranges is None else fade.ranges.width
             require(width == known, f"the ranges of a fade must be of {known} columns, got {width}")

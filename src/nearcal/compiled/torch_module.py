@@ -26,7 +26,7 @@ class RecalibrationModule(torch.nn.Module):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._compiled, self._family, self._wanted, self._look = compiled, family, wanted, look
-        self.input_names = (*family.inputs, *(["position"] if compiled.n_features_in_ is not None else []))
+        self.input_names = (*family.inputs, *(["position"] if compiled.width is not None else []))
         self.input_names += () if look is None else ("look",)
 
     def forward(self, **inputs: Any) -> dict[str, Any]:
