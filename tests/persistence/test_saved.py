@@ -56,15 +56,16 @@ def test_nothing_is_taken_over_unchecked():
 def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
-        Alarm BlockedBrute CalibratedModel CalibrationMonitor CalibrationScores Candidate Caution ColumnsModel
-        Combination CombinedRecalibrator ConformalRecalibrator Cross CrossRecalibrator Curve EqualSteps Fade FaissIndex
-        Fingerprint GlobalRecalibrator Guarantee GuaranteedRecalibrator HeldRows IdentityRecalibrator
-        IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray
-        KeptColumn KeptFrame KeptParts LeafBoxes LearntCaution LearntFade LearntLinear LearntPolish LearntShrinkage
-        LearntTrend LevelTracker LocalLinear LocalRecalibrator Look Marginal OnlineRecalibrator OwnIsolation PAC
-        PointHead PointWeights Polish
-        QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration Scaling Shrinkage SortedLine
-        SpaceMap Standardiser Table Trend Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
+        Alarm BlockedBrute Bumps CalibratedModel CalibrationMonitor CalibrationScores Candidate Caution
+        ColumnsModel Combination CombinedRecalibrator CompilationLoss CompiledRecalibrator
+        ConformalRecalibrator Cross CrossRecalibrator Curve EqualSteps Fade FaissIndex Features Fingerprint
+        GlobalRecalibrator Guarantee GuaranteedRecalibrator HeldRows IdentityRecalibrator
+        IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray KeptColumn KeptFrame KeptParts
+        LeafBoxes LearntCaution LearntFade LearntLinear LearntPolish LearntShrinkage LearntTrend
+        LevelTracker LocalLinear LocalRecalibrator Look Marginal Network OnlineRecalibrator OwnIsolation PAC
+        PointHead PointWeights Polish QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration
+        Scaling ShardedRecalibrator ShardsInFolder Shrinkage SortedLine SpaceMap Standardiser Student
+        Surroundings Table Trend Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
     """
     expected = names.split()
     assert (

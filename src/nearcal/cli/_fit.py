@@ -159,7 +159,7 @@ def fit(
         typer.Option(help="Folder to build for a calibration set larger than memory; the model needs it."),
     ] = None,
     sample: Annotated[
-        int, typer.Option(min=10_000, help="With --shards, rows drawn at random on which settings are chosen.")
+        int, typer.Option(help="With --shards, rows drawn at random on which settings are chosen.")
     ] = SAMPLE,
     engine: EngineName = "local",
     workers: WorkersOption = None,
@@ -215,6 +215,7 @@ def fit(
     if shards is not None or runner.name == "dask":
         idle = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap, "--guarantee": guarantee}
         how_large = Large(shards, sample, runner, skip_missing, settings["method"], idle)
+        how_large.require_options()
         with progress_bar("calibrating", None) as report:
             large, left_out = how_large.calibrate(file, model, y, {**_asked(model, settings, report), "time": in_order})
         _save(large, output, large.recalibrator.n_cal_, left_out, as_json)  # type: ignore[attr-defined]

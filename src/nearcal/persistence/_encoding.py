@@ -123,7 +123,7 @@ def _known(name: str) -> str:
 
 def import_savable() -> None:
     """Import every package that defines classes of saved objects; only here, since searches bring compilers along."""
-    from nearcal import models, online, tuning  # noqa: F401
+    from nearcal import compiled, models, online, tuning  # noqa: F401
     from nearcal.space.search import import_searches
 
     import_searches()
