@@ -65,7 +65,7 @@ def combined(**options):
 
 def in_shards(**options):
     """Fit with a folder, which a saved file names."""
-    folder = Path(tempfile.mkdtemp()) / "shards"
+    folder = str(Path(tempfile.mkdtemp()) / "shards")
     return lambda: _fit(nc.ShardedRecalibrator(**options, folder=folder))
 
 
