@@ -36,8 +36,8 @@ nearcal fit calibration.csv -o model.nearcal --y price \
     --family gamma --param shape=2.5 --param mean=mu --method isotonic
 nearcal fit hours.parquet -o model.nearcal --y demand \
     --quantile 'q*' --space 'x*' --time observed_at --gap 24h
-nearcal fit calibration/ -o model.nearcal --y price --family normal \
-    --param loc=mu --param scale=sigma --space 'h*' --shards calibration.shards
+nearcal fit calibration/ -o model.nearcal --y price --shards shards/ \
+    --family normal --param loc=mu --param scale=sigma --space 'h*'
 """
 
 
@@ -143,7 +143,7 @@ def fit(
         typer.Option(help="Folder to build for a calibration set larger than memory; the model needs it."),
     ] = None,
     sample: Annotated[
-        int, typer.Option(min=10_000, help="With --shards, rows drawn at random on which settings are chosen.")
+        int, typer.Option(help="With --shards, rows drawn at random on which settings are chosen.")
     ] = SAMPLE,
     engine: EngineName = "local",
     workers: WorkersOption = None,
@@ -198,6 +198,7 @@ def fit(
     if shards is not None or runner.name == "dask":
         idle = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap}
         how_large = Large(shards, sample, runner, skip_missing, settings["method"], idle)
+        how_large.require_options()
         with progress_bar("calibrating", None) as report:
             large, left_out = how_large.calibrate(file, model, y, {**_asked(model, settings, report), "time": in_order})
         _save(large, output, large.recalibrator.n_cal_, left_out, as_json)  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from nearcal.cli._tables import TableFile
 from nearcal.distributed.batches import Columns
 from nearcal.distributed.calibrating import calibrate_in_batches
 from nearcal.models.adapters import ColumnsModel
+from nearcal.recalibration import LEAST_SAMPLE
 
 
 class Large(NamedTuple):
@@ -29,7 +30,6 @@ class Large(NamedTuple):
         self, file: TableFile, model: ColumnsModel, y: str, how: dict[str, Any]
     ) -> tuple[nc.CalibratedModel, int]:
         """Return the model, and how many rows were left out."""
-        self._require_options()
         spaces = [name for names in model.spaces.values() for name in names]
         needed = list(dict.fromkeys([y, *model.columns(), *spaces]))
         file.require_numbers(needed)
@@ -60,13 +60,16 @@ class Large(NamedTuple):
             frame = read_parts(file.path.resolve(), parts_of(file.path), needed, skip_missing=self.skip_missing)
             return nc.dask.calibrate(model, frame, y, folder=self.shards, sample=self.sample, **how)
 
-    def _require_options(self) -> None:
+    def require_options(self) -> None:
+        """Refuse options that do not go together."""
         if self.shards is None:
             raise Mistake(
                 "--engine dask needs --shards, the folder that it builds", "for example --shards model.shards"
             )
         if self.method not in ("auto", "local"):
             raise Mistake(f"--method {self.method} has no use for --shards", "leave it out, or take --method local")
+        if self.sample < LEAST_SAMPLE:
+            raise Mistake(f"--sample must be at least {LEAST_SAMPLE}, got {self.sample}", "100000 is usual")
         for option, value in self.idle.items():
             if value is not None:
                 raise Mistake(f"{option} cannot be used with --shards", "leave it out, or fit on a sample in memory")
