@@ -74,7 +74,7 @@ def guaranteed(promise):
 
 def in_shards(**options):
     """Fit with a folder, which a saved file names."""
-    folder = Path(tempfile.mkdtemp()) / "shards"
+    folder = str(Path(tempfile.mkdtemp()) / "shards")
     return lambda: _fit(nc.ShardedRecalibrator(**options, folder=folder))
 
 

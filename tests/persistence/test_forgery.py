@@ -73,6 +73,7 @@ KINDS = [
     "trend and caution",
     "faded",
     "all options",
+    "in shards",
     "KNNRegressor",
     "GlobalRecalibrator",
     "IdentityRecalibrator",
@@ -155,6 +156,7 @@ UNCHECKED = {
         cls.__name__: set(inspect.signature(cls).parameters)
         for cls in (
             nc.LocalRecalibrator,
+            nc.ShardedRecalibrator,
             nc.KNNRegressor,
             nc.GlobalRecalibrator,
             nc.ConformalRecalibrator,

@@ -47,8 +47,8 @@ nearcal fit calibration.parquet -o model.nearcal --y price \
     --quantile 'q*' --space 'x*' --guarantee marginal
 nearcal fit hours.parquet -o model.nearcal --y demand \
     --quantile 'q*' --space 'x*' --time observed_at --gap 24h
-nearcal fit calibration/ -o model.nearcal --y price --family normal \
-    --param loc=mu --param scale=sigma --space 'h*' --shards calibration.shards
+nearcal fit calibration/ -o model.nearcal --y price --shards shards/ \
+    --family normal --param loc=mu --param scale=sigma --space 'h*'
 """
 
 

@@ -13,8 +13,7 @@ from nearcal.cli._tables import TableFile
 from nearcal.distributed.batches import Columns
 from nearcal.distributed.calibrating import calibrate_in_batches
 from nearcal.models.adapters import ColumnsModel
-
-_FEWEST_SAMPLED = 10_000  # rows that a choice is made on, where there are so many
+from nearcal.recalibration import LEAST_SAMPLE
 
 
 class Large(NamedTuple):
@@ -62,17 +61,15 @@ class Large(NamedTuple):
             return nc.dask.calibrate(model, frame, y, folder=self.shards, sample=self.sample, **how)
 
     def require_options(self) -> None:
-        """Refuse what does not go together."""
+        """Refuse options that do not go together."""
         if self.shards is None:
             raise Mistake(
                 "--engine dask needs --shards, the folder that it builds", "for example --shards model.shards"
             )
         if self.method not in ("auto", "local"):
             raise Mistake(f"--method {self.method} has no use for --shards", "leave it out, or take --method local")
-        if self.sample < _FEWEST_SAMPLED:
-            raise Mistake(
-                f"--sample must be at least {_FEWEST_SAMPLED}, got {self.sample}", "leave it out for the usual"
-            )
+        if self.sample < LEAST_SAMPLE:
+            raise Mistake(f"--sample must be at least {LEAST_SAMPLE}, got {self.sample}", "100000 is usual")
         for option, value in self.idle.items():
             if value is not None:
                 raise Mistake(f"{option} cannot be used with --shards", "leave it out, or fit on a sample in memory")

@@ -38,7 +38,7 @@ nearcal predict model.nearcal new.csv -o out.csv --keep id \
 nearcal predict model.nearcal new.parquet -o out.arrow \
     --quantiles 0.1,0.5,0.9 --no-mean --no-std
 nearcal predict model.nearcal new.parquet -o out.parquet --reliability
-nearcal predict model.nearcal new/ -o predictions/ --engine dask --workers 8
+nearcal predict model.nearcal new/ -o out/ --engine dask --workers 8
 """
 
 

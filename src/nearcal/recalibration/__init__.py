@@ -33,7 +33,7 @@ from nearcal.recalibration.reliability import Reliability
 from nearcal.recalibration.result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
 from nearcal.recalibration.set_aside import Aside
-from nearcal.recalibration.sharded import ShardedRecalibrator
+from nearcal.recalibration.sharded import LEAST_SAMPLE, ShardedRecalibrator
 from nearcal.recalibration.shrinkage import Shrinkage
 from nearcal.recalibration.trend import Trend
 from nearcal.recalibration.workers import Workers
@@ -42,6 +42,7 @@ __all__ = [
     "CONTINUOUS_RULES",
     "FADES_TO",
     "LEAST_NEIGHBORS",
+    "LEAST_SAMPLE",
     "PAC",
     "QUANTILE_RULES",
     "SMOOTHINGS",

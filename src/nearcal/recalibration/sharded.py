@@ -42,7 +42,7 @@ from nearcal.space import (
 )
 
 ROWS_AT_ONCE = 2**17
-_LEAST_SAMPLE = 10_000
+LEAST_SAMPLE = 10_000
 _MOST_LOOKED_UP = 2**21  # pairs of a point and its neighbours, from which corrections are learnt
 
 Batch = tuple[Distribution, Any, Any]
@@ -208,7 +208,7 @@ class ShardedRecalibrator(Recalibrator):
     def check_options(self) -> None:
         """Refuse what cannot be learnt from, whatever the calibration set."""
         check_options(self)
-        check_count(self.sample, "sample", _LEAST_SAMPLE)
+        check_count(self.sample, "sample", LEAST_SAMPLE)
         if self.radius is not None and Radius.of(self.radius).thin == "global":
             raise InvalidParameterError(
                 'radius must not have thin="global" here: it asks for the scores of all points; use "nearest" or "base"'
@@ -227,7 +227,7 @@ class ShardedRecalibrator(Recalibrator):
         """Learn the rest, given the shards of all points and some of these."""
         calibration = ScoresElsewhere(index.shape[0], has_ties)
         neighborhood, points = neighborhood_of(self, calibration), space_map(sample.space)
-        own = OwnIsolation(index, sample.rows[:_LEAST_SAMPLE], points[:_LEAST_SAMPLE])
+        own = OwnIsolation(index, sample.rows[:LEAST_SAMPLE], points[:LEAST_SAMPLE])
         corrections = self._learn_corrections(index, neighborhood, sample, points, own) if self.corrections else ()
         # all that can fail is done
         self.neighborhood_, self.quantile_rule_ = neighborhood, self.quantile_rule
