@@ -27,8 +27,8 @@ from nearcal._cached import cached_property
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.order_statistics import IDENTITY, OrderStatistics
 
-_STEP = 1e-8  # by which a level is lowered, to stand on the lower side of a jump: above the tolerance of the solver
-_TOLERANCE = 1e-10
+STEP = 1e-8  # by which a level is lowered, to stand on the lower side of a jump: above the tolerance of the solver
+TOLERANCE = 1e-10
 _LEVELS = 9  # at which the distribution inside the bounds is known
 
 
@@ -102,14 +102,14 @@ def solve(scores: FloatArray, members: FloatArray, combination: FloatArray, leve
     """Return the greatest score of a new point in some groups that conforms at a level; infinite if all do."""
     from scipy.optimize import linprog  # not at import: it takes as long as all of nearcal
 
-    level = level - _STEP
+    level = level - STEP
     answer = linprog(
         -scores,
         A_eq=members.T,
         b_eq=-level * combination,
         bounds=(level - 1, level),
         method="highs",
-        options={"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE},
+        options={"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE},
     )
     if answer.status != 0:  # no η of so few points balances that of the new one; or no answer, and so no number
         return np.inf
