@@ -7,10 +7,11 @@ many points are equal, becomes several shards: these may overlap. The folder app
 
 import hashlib
 import json
+import mmap
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -31,6 +32,7 @@ _KINDS: Mapping[str, Any] = {
     "leaves": np.float64, "ids": np.int32, "rows": np.int32, "z": np.float64, "places": np.int32,
     "low": np.float64, "high": np.float64, "cut_dim": np.int32, "cut_value": np.float64,
 }  # fmt: skip
+_IN_MEMORY = ("low", "high", "cut_dim", "cut_value")
 _OF_INDEX = ("leaves", "ids", "low", "high", "cut_dim", "cut_value")
 
 
@@ -160,7 +162,16 @@ class ShardsInFolder(ShardsHere):
         contents = json.loads(listed)
         require(contents["format"] == _FORMAT, f"{folder} must be of format {_FORMAT}, got {contents['format']}")
         corners = np.array(contents["corners"])
-        super().__init__(list(_open_shards(folder, contents["sizes"], corners.shape[2])))
+        self._maps = _Maps(folder, contents["sizes"], corners.shape[2])
+        super().__init__([self._maps.open(number) for number in range(len(contents["sizes"]))])
+
+    def ask(self, question: str, asked: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
+        """Ask shards one after the other; what each has read stays in the page cache, and not in this process."""
+        answers = []
+        for one in asked:
+            answers += super().ask(question, [one])
+            self._maps.let_go(one[0])
+        return answers
 
     def _to_saved(self) -> dict[str, Any]:
         n, d = self.shape
@@ -178,34 +189,56 @@ class ShardsInFolder(ShardsHere):
         return type(self), (self.folder, self.digest)
 
 
-def _open_shards(folder: Path, sizes: list[int], d: int) -> Iterator[Shard]:
-    """Yield the shards, whose arrays are parts of files that are as long as they must be together."""
-    from nearcal.kernels.boxes import GROUP, LEAF
-    from nearcal.space._exact import LeafBoxes
+class _Maps:
+    """The files of a folder: large ones mapped, what every search looks at in memory."""
 
-    leaves = [-(-n // LEAF) for n in sizes]
-    groups = [-(-count // GROUP) for count in leaves]
-    lengths = {
-        "leaves": (leaves, (d, LEAF)), "ids": (leaves, (LEAF,)), "rows": (leaves, (LEAF,)), "z": (leaves, (LEAF,)),
-        "places": (sizes, ()), "low": (groups, (d, GROUP)), "high": (groups, (d, GROUP)),
-        "cut_dim": (leaves, ()), "cut_value": (leaves, ()),
-    }  # fmt: skip
-    maps = {name: _map(folder / name, _KINDS[name], (sum(each), *rest)) for name, (each, rest) in lengths.items()}
-    cut_dim = maps["cut_dim"]
-    if cut_dim.size and not (cut_dim.min() >= 0 and cut_dim.max() < d):  # by which compiled code finds a column
-        raise ArtefactError(f"{folder / 'cut_dim'} is damaged: it names columns that there are not")
-    starts = {name: np.cumsum([0, *each]).tolist() for name, (each, _) in lengths.items()}
-    for number, n in enumerate(sizes):
-        own = {name: array[starts[name][number] : starts[name][number + 1]] for name, array in maps.items()}
+    def __init__(self, folder: Path, sizes: list[int], d: int) -> None:
+        from nearcal.kernels.boxes import GROUP, LEAF
+
+        leaves = [-(-n // LEAF) for n in sizes]
+        groups = [-(-number // GROUP) for number in leaves]
+        shapes: dict[str, tuple[list[int], tuple[int, ...]]] = {
+            "leaves": (leaves, (d, LEAF)), "ids": (leaves, (LEAF,)), "rows": (leaves, (LEAF,)), "z": (leaves, (LEAF,)),
+            "places": (sizes, ()), "low": (groups, (d, GROUP)), "high": (groups, (d, GROUP)),
+            "cut_dim": (leaves, ()), "cut_value": (leaves, ()),
+        }  # fmt: skip
+        self._sizes, self._starts = sizes, {name: np.cumsum([0, *each]).tolist() for name, (each, _) in shapes.items()}
+        self._files = {
+            name: _map(folder / name, _KINDS[name], (sum(each), *rest)) for name, (each, rest) in shapes.items()
+        }
+        self._arrays = {
+            name: np.array(file) if name in _IN_MEMORY else file.view(np.ndarray) for name, file in self._files.items()
+        }
+        cut_dim = self._arrays["cut_dim"]
+        if not (cut_dim.min() >= 0 and cut_dim.max() < d):  # by which compiled code finds a column
+            raise ArtefactError(f"{folder / 'cut_dim'} is damaged: it names columns that there are not")
+
+    def open(self, number: int) -> Shard:
+        """Return a shard."""
+        from nearcal.space._exact import LeafBoxes
+
+        own = {name: array[self._span(name, number)] for name, array in self._arrays.items()}
         own |= {name: own[name].reshape(-1) for name in ("ids", "rows", "z")}
-        yield Shard(
-            LeafBoxes.of_arrays(n, {name: own[name] for name in _OF_INDEX}), own["rows"], own["z"], own["places"]
-        )
+        index = LeafBoxes.of_arrays(self._sizes[number], {name: own[name] for name in _OF_INDEX})
+        return Shard(index, own["rows"], own["z"], own["places"])
+
+    def let_go(self, number: int) -> None:
+        """Give back the pages of a shard: they count as memory of this process for as long as they are mapped."""
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        for name, file in self._files.items():
+            if name not in _IN_MEMORY:
+                span, size = self._span(name, number), file[:1].nbytes
+                start = span.start * size // mmap.PAGESIZE * mmap.PAGESIZE
+                file._mmap.madvise(mmap.MADV_DONTNEED, start, span.stop * size - start)  # type: ignore[attr-defined]
+
+    def _span(self, name: str, number: int) -> slice:
+        return slice(self._starts[name][number], self._starts[name][number + 1])
 
 
-def _map(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+def _map(path: Path, dtype: Any, shape: tuple[int, ...]) -> "np.memmap[Any, Any]":
     wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
     size = path.stat().st_size if path.exists() else 0
     if size != wanted:
         raise ArtefactError(f"{path} is damaged: it has {size} bytes, it should have {wanted}")
-    return np.memmap(path, dtype, "r", shape=shape).view(np.ndarray)
+    return np.memmap(path, dtype, "r", shape=shape)

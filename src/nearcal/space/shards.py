@@ -18,6 +18,7 @@ from nearcal.space.calibration_space import SpeakersIndex
 from nearcal.space.growing import first_rows, side_by_side
 from nearcal.space.search import MOST_PAIRS, Metric, NeighborIndex, Neighbors, build_index
 
+_MANY = 4  # times k: a bound that holds more is loose, as of a query far from the shard that set it
 _MOST_GATHERED = 2**21  # neighbours that are gathered from shards at a time
 
 
@@ -84,6 +85,13 @@ class Shard:
         near = self.index.nearest(queries, own, 0.0)
         return near.radius if own == k else np.full(len(queries), np.inf), self.gather(near.indices)
 
+    def nearer(self, queries: FloatArray, k: int, bounds: FloatArray) -> Found:
+        """Return these points within a bound of each query or, once they are many, the k nearest."""
+        near = self.index.within_each(queries, bounds, _MANY * k * len(queries))
+        rest = queries[len(near.radius) :]
+        found = self.gather(near.indices)
+        return Found.joined([found, self.nearest(rest, k)[1]], queries.shape[1]) if len(rest) else found
+
     def within(self, queries: FloatArray, radius: float, most: int) -> Neighbors:
         """Return these points within a radius of the first queries, under their numbers among all."""
         near = self.index.within(queries, radius, most)
@@ -131,19 +139,15 @@ class ShardedIndex:
         comes within the bound. Rounding is monotone: no point is nearer than its box.
         """
         gaps = self._gaps(queries)
-        home = gaps.argmin(axis=1)
-        bounds, founds = np.full(len(queries), np.inf), []
-        for is_first in (True, False):
-            lies_at_home = np.arange(len(self.corners)) == home[:, np.newaxis]
-            needed = lies_at_home if is_first else ~lies_at_home & (gaps <= bounds[:, np.newaxis])
-            chosen = [
-                (shard, np.flatnonzero(needed[:, shard])) for shard in np.flatnonzero(needed.any(axis=0)).tolist()
-            ]
-            answers = self.ask("nearest", [(shard, (queries[rows], k)) for shard, rows in chosen])
-            for (_, rows), (radius, found) in zip(chosen, answers, strict=True):
-                bounds[rows] = np.minimum(bounds[rows], radius)
-                founds.append(found)
-        return Found.joined(founds, self.shape[1])
+        at_home = np.arange(len(self.corners)) == gaps.argmin(axis=1)[:, np.newaxis]
+        homes = _rows_by_shard(at_home)
+        answers = self.ask("nearest", [(shard, (queries[rows], k)) for shard, rows in homes])
+        bounds = np.empty(len(queries))
+        for (_, rows), (radius, _) in zip(homes, answers, strict=True):
+            bounds[rows] = radius
+        others = _rows_by_shard(~at_home & (gaps <= bounds[:, np.newaxis]))
+        more = self.ask("nearer", [(shard, (queries[rows], k, bounds[rows])) for shard, rows in others])
+        return Found.joined([*(found for _, found in answers), *more], self.shape[1])
 
     def found_within(self, queries: FloatArray, radius: float) -> tuple[NDArray[np.int64], Found]:
         """Return how many points are within a radius of each query, and all of them."""
@@ -202,6 +206,11 @@ class ShardsHere(ShardedIndex):
     def ask(self, question: str, asked: Sequence[tuple[int, tuple[Any, ...]]]) -> list[Any]:
         """Ask them one after the other."""
         return [getattr(self.shards[number], question)(*arguments) for number, arguments in asked]
+
+
+def _rows_by_shard(needed: NDArray[np.bool_]) -> list[tuple[int, IntArray]]:
+    """Return the shards that any query needs, each with the queries that do, given a table of both."""
+    return [(shard, np.flatnonzero(needed[:, shard])) for shard in np.flatnonzero(needed.any(axis=0)).tolist()]
 
 
 def _one_after_the_other(parts: Sequence[Neighbors]) -> Neighbors:
