@@ -15,12 +15,14 @@ from nearcal.recalibration.fade import LearntFade, log_isolation
 from nearcal.recalibration.neighborhoods import KNearest, WithinRadius
 from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.trend import LearntTrend, learn_trend
-from nearcal.space import CalibrationSpace, Scaling
+from nearcal.space import CalibrationSpace, Scaling, View
 
 MOST_POINTS = 8000  # calibration points in a lesson
 _MOST_BLENDS = 16_000
 _BLENDS = 4  # of every point with near ones
 _NEAR = 9  # among so many, the point itself included
+_BUMPS = 400  # of a trend
+_NOISE = 1e-5  # relative size of directions of it that single precision does not tell
 LEAST_SIZE = 0.5  # of a neighbourhood, whose logarithm is taken
 
 
@@ -66,10 +68,9 @@ def teach(exact: LocalRecalibrator, rng: np.random.Generator) -> Lesson:
     new = exact.recalibrate(Normal(np.zeros(len(blends)), 1.0), blends)
     tables = np.concatenate([_left_out_tables(exact, points), new.from_z(LEVEL_SCORES[np.newaxis])])
     described = np.concatenate([_left_out_description(exact, points), describe(exact, blends)])
-    function, values = _trend_of(exact, positions)
-    trend = None
+    function, trend = _trend_of(exact, positions, blends), None
     if function is not None:
-        trend = np.concatenate([values[points], function(exact.space_map_(blends))])
+        trend = np.concatenate([function.values[points], function(scaled(exact, blends))])
     weights = np.ones(len(calibration)) if calibration.weights is None else calibration.weights.relative
     lesson = Lesson(
         np.concatenate([positions[points], blends]), tables, described, trend, calibration.z[points], weights[points],
@@ -150,13 +151,18 @@ def _left_out_description(exact: LocalRecalibrator, points: IntArray) -> FloatAr
     return np.stack([log_isolation(exact.neighborhood_, isolation), np.log(known[:, 1])], axis=1)
 
 
-def _trend_of(exact: LocalRecalibrator, positions: FloatArray) -> tuple[LearntTrend | None, FloatArray]:
-    """Return the trend of the recalibrator, or one learnt for the student, and its values at calibration points."""
-    own = next((one for one in exact.corrections_ if isinstance(one, LearntTrend)), None)
-    if own is None:
-        space = _space(exact, positions, exact.calibration_, exact.k)
-        own = learn_trend(space.whole, exact.calibration_)
-    return own, np.empty(0) if own is None else own.values
+def _trend_of(exact: LocalRecalibrator, positions: FloatArray, blends: FloatArray) -> LearntTrend | None:
+    """Return a trend of all scores for the student, as :class:`nearcal.Trend` has it, with bumps between points."""
+    points = scaled(exact, positions)
+    some = ((np.arange(min(_BUMPS, len(blends))) + 0.5) * len(blends) / min(_BUMPS, len(blends))).astype(np.intp)
+    view = View(points, exact.index_, np.arange(len(points)), points)
+    return learn_trend(view, exact.calibration_, centers=scaled(exact, blends[some]), noise=_NOISE)
+
+
+def scaled(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:
+    """Return positions where distances are taken: on a sphere, if directions are compared."""
+    points = exact.space_map_(positions)
+    return points / np.linalg.norm(points, axis=1, keepdims=True) if exact.metric == "cosine" else points
 
 
 def _space(

@@ -24,8 +24,6 @@ from nearcal.recalibration.polish import LearntPolish
 from nearcal.recalibration.trend import LearntTrend
 
 NODES = len(LEVEL_SCORES)
-_MOST_BUMPS = 256
-_RIDGE = 1e-5  # of the mean square of bumps
 
 
 @savable(
@@ -52,20 +50,10 @@ class Bumps:
         require(fits, f"centers must be {len(self.heights)} in {len(self.origin)} columns, got {self.centers.shape}")
 
     @classmethod
-    def imitate(cls, trend: LearntTrend, points: FloatArray, between: FloatArray) -> Self:
-        """Fit bumps around some points ``between`` calibration points to the values of a trend, by ridge regression."""
-        count = min(_MOST_BUMPS, len(between))
-        centers = between[((np.arange(count) + 0.5) * len(between) / count).astype(np.intp)]
-        asked = np.concatenate([points, between])
-        bare = cls(
-            trend.origin, trend.width, ((centers - trend.origin) / trend.width).astype(np.float32),
-            np.zeros(count, np.float32), trend.mean, trend.low, trend.high,
-        )  # fmt: skip
-        bumps = by_blocks(bare._bumps, bare.placed(asked)).astype(np.float64)
-        square = bumps.T @ bumps
-        square[np.diag_indices(count)] += _RIDGE * np.trace(square) / count
-        heights = np.linalg.solve(square, bumps.T @ (trend(asked) - trend.mean))
-        return replace(bare, heights=heights.astype(np.float32))
+    def of(cls, trend: LearntTrend) -> Self:
+        """Return a trend in single precision."""
+        centers, heights = trend.centers.astype(np.float32), trend.heights.astype(np.float32)
+        return cls(trend.origin, trend.width, centers, heights, trend.mean, trend.low, trend.high)
 
     def placed(self, points: Any) -> Singles:
         """Return points of the scaled space in units of the width."""
@@ -139,10 +127,7 @@ class Student:
         points = features.points(lesson.positions)
         inputs, bumps, share, less = features(features.inside(points)), None, 0.0, np.zeros(len(points))
         if form.has_trend and lesson.function is not None and lesson.trend is not None:
-            known = points.astype(np.float64)
-            bumps = Bumps.imitate(lesson.function, known[: lesson.points], known[lesson.points :])
-            # at calibration points the trend as it is without them, at blends as it is
-            trend = lesson.trend + (bumps(known) - lesson.function(known))
+            bumps, trend = Bumps.of(lesson.function), lesson.trend
             share = _slope(trend, lesson.tables[:, NODES // 2])
             less = share * trend
             inputs = np.concatenate([inputs, bumps_input(bumps, trend)], axis=1)
