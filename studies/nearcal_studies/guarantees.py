@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag
 
 import nearcal as nc
-from nearcal.recalibration.conditional_quantiles import STEP, TOLERANCE, solve
+from nearcal.guarantees.conditional_quantiles import STEP, TOLERANCE, solve
 from nearcal.recalibration.order_statistics import ConfidentOrderStatistics, OrderStatistics
 from nearcal_studies.study import Check, Conclusion, Outcome, Scale, Study, Unit
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from nearcal.cli._console import Mistake, check_share, check_word
-from nearcal.recalibration import PAC, Cross, Marginal
+from nearcal.guarantees import PAC, Cross, Marginal
 
 PROMISES = ("marginal", "pac", "cross")
 

@@ -16,12 +16,11 @@ from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import Form, Student
 from nearcal.compiled.surroundings import Surroundings
 from nearcal.distributions import Distribution, Seed, require_distribution
+from nearcal.guarantees import CrossRecalibrator, GuaranteedRecalibrator
 from nearcal.models import CalibratedModel, Recalibration
 from nearcal.recalibration import (
     CombinedRecalibrator,
     ConformalRecalibrator,
-    CrossRecalibrator,
-    GuaranteedRecalibrator,
     IdentityRecalibrator,
     KNNRegressor,
     LocalRecalibrator,

@@ -14,8 +14,8 @@ from nearcal.compiled.bases import BaseFamily, GammaBase, LogNormalBase, NormalB
 from nearcal.compiled.program import Wanted, recalibration
 from nearcal.compiled.tracing import OPSET, Graph
 from nearcal.distributions import Distribution, as_levels, check_coverage
+from nearcal.guarantees.bent_scores import PromisedReading
 from nearcal.models.calibrated_model import Look
-from nearcal.recalibration.bent_scores import PromisedReading
 from nearcal.recalibration.reliability import check_false_alarm
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from nearcal.compiled.network import LARGEST_LOG, LEVEL_SCORES
 from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import NODES, Bumps, Student
 from nearcal.compiled.surroundings import Surroundings
+from nearcal.guarantees.bent_scores import PromisedReading
 from nearcal.models.calibrated_model import Look
-from nearcal.recalibration.bent_scores import PromisedReading
 from nearcal.recalibration.curve import Curve
 from nearcal.space import Ranges
 

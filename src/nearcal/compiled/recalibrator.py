@@ -15,8 +15,8 @@ from nearcal.compiled.student import Reading, Student
 from nearcal.compiled.surroundings import CompiledScores, Surroundings
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.distributions.interpolation import Interpolated
+from nearcal.guarantees.bent_scores import PromisedReading
 from nearcal.recalibration import Recalibrated, Recalibrator
-from nearcal.recalibration.bent_scores import PromisedReading
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.scores_of_rows import OneLaw
 

@@ -10,11 +10,12 @@ from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import anything, having, instance, mapping_of, number, optional, savable, text, tuple_of
 from nearcal.distributions import Distribution
+from nearcal.guarantees import Guarantee, GuaranteedRecalibrator
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
 from nearcal.models.adapters.targets import refuse_several_responses
 from nearcal.models.fingerprint import Fingerprint
 from nearcal.models.promised_groups import groups_of_rows
-from nearcal.recalibration import Fade, Guarantee, GuaranteedRecalibrator, Recalibrated, Reliability
+from nearcal.recalibration import Fade, Recalibrated, Reliability
 from nearcal.recalibration.base import is_empty
 from nearcal.space import Ranges
 from nearcal.tuning import Combination, Tuning

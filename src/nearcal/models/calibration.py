@@ -12,6 +12,8 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray, as_float_array, check_count
 from nearcal._errors import InvalidParameterError
 from nearcal.distributions import QuantileAverage
+from nearcal.guarantees import PAC, Aside, Cross, CrossRecalibrator, GuaranteedRecalibrator, Marginal, as_promise
+from nearcal.guarantees.cross_conformal import Fold, check_cross, learn_folds, score_fold
 from nearcal.models.adapters import ColumnsModel, ModelAdapter, adapt
 from nearcal.models.adapters.several import SeveralModels
 from nearcal.models.adapters.targets import refuse_several_responses
@@ -27,20 +29,7 @@ from nearcal.models.calibrated_model import (
 )
 from nearcal.models.fingerprint import Fingerprint
 from nearcal.models.promised_groups import labels_of_calibration, take_rows
-from nearcal.recalibration import (
-    PAC,
-    Aside,
-    CombinedRecalibrator,
-    Cross,
-    CrossRecalibrator,
-    GuaranteedRecalibrator,
-    LocalRecalibrator,
-    Marginal,
-    Workers,
-    as_promise,
-    ranges_of,
-)
-from nearcal.recalibration.cross_conformal import Fold, check_cross, learn_folds, score_fold
+from nearcal.recalibration import CombinedRecalibrator, LocalRecalibrator, Workers, ranges_of
 from nearcal.space import as_folds
 from nearcal.tuning import Combination, Tuning, combine, tune
 

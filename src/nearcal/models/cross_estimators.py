@@ -6,10 +6,10 @@ from typing import Any
 from sklearn.utils import _safe_indexing
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal.guarantees import Cross, CrossRecalibrator
+from nearcal.guarantees.cross_conformal import Fold, learn_folds, score_fold
 from nearcal.models.adapters.several import SeveralModels
 from nearcal.models.calibrated_model import CalibratedModel, column_names, join_names, layer_parts, run_layer
-from nearcal.recalibration import Cross, CrossRecalibrator
-from nearcal.recalibration.cross_conformal import Fold, learn_folds, score_fold
 
 
 def cross_calibrated(

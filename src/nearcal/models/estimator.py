@@ -17,6 +17,8 @@ from nearcal._arrays import FloatArray, IntArray, as_float_array, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._sample_weights import as_point_weights
 from nearcal.distributions import Distribution
+from nearcal.guarantees import PAC, Aside, Cross, Marginal, as_promise, is_names
+from nearcal.guarantees.cross_conformal import check_cross
 from nearcal.models.adapters import ModelAdapter, adapt
 from nearcal.models.adapters.batches import join
 from nearcal.models.adapters.heads import HeadLike, Response
@@ -26,8 +28,7 @@ from nearcal.models.calibrated_model import AnyRecalibrator, CalibratedModel
 from nearcal.models.calibration import calibrate, promised
 from nearcal.models.cross_estimators import cross_calibrated
 from nearcal.models.promised_groups import labels_of_calibration
-from nearcal.recalibration import PAC, Aside, Cross, Marginal, Workers, as_promise, is_names
-from nearcal.recalibration.cross_conformal import check_cross
+from nearcal.recalibration import Workers
 from nearcal.space import as_folds
 from nearcal.space.row_relations import as_times
 

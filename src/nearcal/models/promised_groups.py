@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nearcal._errors import InvalidInputError
-from nearcal.recalibration import as_promise, is_names
+from nearcal.guarantees import as_promise, is_names
 
 
 def groups_of_rows(promise: Any, X: Any) -> Any:

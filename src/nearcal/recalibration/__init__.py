@@ -9,12 +9,10 @@ from nearcal.recalibration._gp_beta import GPBetaRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
 from nearcal.recalibration.base import Recalibrator, calibration_scores
-from nearcal.recalibration.bent_scores import GuaranteedDistribution
 from nearcal.recalibration.caution import Caution
 from nearcal.recalibration.combined import CombinedRecalibrator
 from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration.corrections import Correction
-from nearcal.recalibration.cross_conformal import CrossDistribution, CrossRecalibrator
 from nearcal.recalibration.fade import FADES_TO, Fade, are_far_too_many, ranges_of, warn_of_faded
 from nearcal.recalibration.for_all_rows import (
     GlobalRecalibrator,
@@ -22,17 +20,14 @@ from nearcal.recalibration.for_all_rows import (
     IsotonicRecalibrator,
     VarianceScaling,
 )
-from nearcal.recalibration.guaranteed import GuaranteedRecalibrator
 from nearcal.recalibration.local import LocalRecalibrator
 from nearcal.recalibration.local_linear import LEAST_NEIGHBORS, LocalLinear
 from nearcal.recalibration.neighborhoods import SMOOTHINGS, THINS, Radius, Smoothing
 from nearcal.recalibration.polish import Polish
 from nearcal.recalibration.progress import Progress
-from nearcal.recalibration.promises import PAC, Cross, Guarantee, Marginal, as_promise, is_names
 from nearcal.recalibration.reliability import Reliability
 from nearcal.recalibration.result import Neighbors, Recalibrated, Summary, WeightedSample
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
-from nearcal.recalibration.set_aside import Aside
 from nearcal.recalibration.sharded import LEAST_SAMPLE, ShardedRecalibrator
 from nearcal.recalibration.shrinkage import Shrinkage
 from nearcal.recalibration.trend import Trend
@@ -43,31 +38,22 @@ __all__ = [
     "FADES_TO",
     "LEAST_NEIGHBORS",
     "LEAST_SAMPLE",
-    "PAC",
     "QUANTILE_RULES",
     "SMOOTHINGS",
     "THINS",
-    "Aside",
     "Caution",
     "CombinedRecalibrator",
     "ConformalDistribution",
     "ConformalRecalibrator",
     "Correction",
-    "Cross",
-    "CrossDistribution",
-    "CrossRecalibrator",
     "Fade",
     "GPBetaRecalibrator",
     "GlobalRecalibrator",
-    "Guarantee",
-    "GuaranteedDistribution",
-    "GuaranteedRecalibrator",
     "IdentityRecalibrator",
     "IsotonicRecalibrator",
     "KNNRegressor",
     "LocalLinear",
     "LocalRecalibrator",
-    "Marginal",
     "Neighbors",
     "Polish",
     "Progress",
@@ -86,9 +72,7 @@ __all__ = [
     "WeightedSample",
     "Workers",
     "are_far_too_many",
-    "as_promise",
     "calibration_scores",
-    "is_names",
     "ranges_of",
     "warn_of_faded",
 ]

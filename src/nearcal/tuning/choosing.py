@@ -12,6 +12,7 @@ from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._sample_weights import common_weight, keep_rows
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.distributions.base import overflow_is_infinite
+from nearcal.guarantees import as_promise
 from nearcal.recalibration import (
     CONTINUOUS_RULES,
     QUANTILE_RULES,
@@ -24,7 +25,6 @@ from nearcal.recalibration import (
     QuantileRule,
     Smoothing,
     Workers,
-    as_promise,
     calibration_scores,
 )
 from nearcal.recalibration.base import weighted_rows

@@ -8,14 +8,8 @@ import numpy as np
 
 from nearcal._saved import having, instance, optional, savable, text
 from nearcal._table import Table, format_number
-from nearcal.recalibration import (
-    CrossRecalibrator,
-    Fade,
-    GlobalRecalibrator,
-    GuaranteedRecalibrator,
-    IdentityRecalibrator,
-    LocalRecalibrator,
-)
+from nearcal.guarantees import CrossRecalibrator, GuaranteedRecalibrator
+from nearcal.recalibration import Fade, GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import Comparison
 

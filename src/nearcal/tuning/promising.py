@@ -7,8 +7,8 @@ from typing import Any
 
 from nearcal._arrays import FloatArray, IntArray, as_float_array, as_space
 from nearcal.distributions import Distribution, require_distribution
-from nearcal.recalibration import PAC, Aside, Cross, CrossRecalibrator, GuaranteedRecalibrator, Marginal
-from nearcal.recalibration.cross_conformal import Fold, check_cross, learn_folds, score_fold
+from nearcal.guarantees import PAC, Aside, Cross, CrossRecalibrator, GuaranteedRecalibrator, Marginal
+from nearcal.guarantees.cross_conformal import Fold, check_cross, learn_folds, score_fold
 from nearcal.space import as_groups
 from nearcal.tuning.evidence import Tuning
 

@@ -9,12 +9,12 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidInputError
 from nearcal.distributions import Distribution, as_levels, central_levels
 from nearcal.distributions.base import overflow_is_infinite
+from nearcal.guarantees.promises import Guarantee
 from nearcal.recalibration.conformal import ConformalDistribution
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.neighborhoods import Rows
 from nearcal.recalibration.order_statistics import OrderStatistics
 from nearcal.recalibration.polish import LearntPolish
-from nearcal.recalibration.promises import Guarantee
 from nearcal.recalibration.result import Neighbors, Recalibrated, WeightedSample
 from nearcal.recalibration.score_laws import ScoreLaw
 from nearcal.recalibration.scores_of_rows import Answers, OfBase, ScoresOfRows, Statistic

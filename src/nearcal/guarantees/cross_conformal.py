@@ -14,16 +14,16 @@ from nearcal._saved import count, flag, float_array, having, instance, require, 
 from nearcal.distributions import Distribution, Normal, QuantileAverage, as_levels, central_levels, require_distribution
 from nearcal.distributions.base import overflow_is_infinite
 from nearcal.distributions.interpolation import Interpolated
+from nearcal.guarantees.bent_scores import outward
+from nearcal.guarantees.guaranteed import read_inner, scores_under
+from nearcal.guarantees.promises import Cross, Guarantee, as_promise
+from nearcal.guarantees.set_aside import refuse_time
 from nearcal.recalibration.base import Recalibrator, calibration_scores
-from nearcal.recalibration.bent_scores import outward
 from nearcal.recalibration.conformal import ConformalDistribution
 from nearcal.recalibration.curve import Curve
-from nearcal.recalibration.guaranteed import read_inner, scores_under
 from nearcal.recalibration.order_statistics import few_places
-from nearcal.recalibration.promises import Cross, Guarantee, as_promise
 from nearcal.recalibration.result import Neighbors, Recalibrated, WeightedSample
 from nearcal.recalibration.scores_of_rows import Answers, OfBase, ScoresOfRows, Statistic, in_chunks
-from nearcal.recalibration.set_aside import refuse_time
 
 _CHUNK = 2**18  # scores looked at together
 

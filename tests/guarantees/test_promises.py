@@ -6,7 +6,9 @@ from scipy import stats
 from scipy.optimize import linprog
 
 import nearcal as nc
-from nearcal.recalibration.conditional_quantiles import ConditionalQuantiles, solve
+from nearcal.guarantees.conditional_quantiles import ConditionalQuantiles, solve
+from nearcal.guarantees.promises import as_promise, cross_bound
+from nearcal.guarantees.set_aside import Aside, Members
 from nearcal.recalibration.order_statistics import (
     ConfidentOrderStatistics,
     Masses,
@@ -14,8 +16,6 @@ from nearcal.recalibration.order_statistics import (
     WidestOf,
     gaps_needed,
 )
-from nearcal.recalibration.promises import as_promise, cross_bound
-from nearcal.recalibration.set_aside import Aside, Members
 
 C = np.array([0.5, 0.8, 0.9, 0.95])
 

@@ -11,16 +11,16 @@ from nearcal._arrays import FloatArray, IntArray, as_float_array, as_space
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import count, float_array, having, instance, optional, require, savable, text, tuple_of
 from nearcal.distributions import Distribution, Normal, check_coverage, require_distribution
+from nearcal.guarantees.bent_scores import BentScores, GuaranteedDistribution, PromisedReading, outward
+from nearcal.guarantees.conditional_quantiles import ConditionalQuantiles
+from nearcal.guarantees.promises import PAC, Cross, Guarantee, Marginal, as_promise
+from nearcal.guarantees.set_aside import Aside, Members
 from nearcal.recalibration.base import Recalibrator, calibration_scores
-from nearcal.recalibration.bent_scores import BentScores, GuaranteedDistribution, PromisedReading, outward
 from nearcal.recalibration.combined import CombinedRecalibrator
-from nearcal.recalibration.conditional_quantiles import ConditionalQuantiles
 from nearcal.recalibration.fade import FALSE_ALARM
 from nearcal.recalibration.local import LocalRecalibrator
 from nearcal.recalibration.order_statistics import ConfidentOrderStatistics, Masses, OrderStatistics, WidestOf
-from nearcal.recalibration.promises import PAC, Cross, Guarantee, Marginal, as_promise
 from nearcal.recalibration.result import Recalibrated
-from nearcal.recalibration.set_aside import Aside, Members
 
 
 @savable(

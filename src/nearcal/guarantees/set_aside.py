@@ -9,7 +9,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, IntArray, as_float_array
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._sample_weights import as_point_weights
-from nearcal.recalibration.promises import PAC, Promise
+from nearcal.guarantees.promises import PAC, Promise
 from nearcal.space import as_groups
 
 
