@@ -316,6 +316,6 @@ def _through_arrow(part: Any, calibrated: CalibratedModel, task: BatchPredictor)
     import pyarrow as pa
 
     batch = pa.RecordBatch.from_pandas(part[task.columns(calibrated)], preserve_index=False)
-    pieces = [predictions for predictions, _, _ in task.predict(batch, calibrated)]
-    table = pa.Table.from_batches(pieces, task.schema(batch.schema, calibrated))
+    schema = task.schema(batch.schema, calibrated)
+    table = pa.Table.from_batches([predictions for predictions, _, _ in task.predict(batch, calibrated)], schema)
     return table.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
