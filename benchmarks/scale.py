@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py predict [--rows 10000000]   one process, Dask and Spark on the same processors
     python benchmarks/scale.py index [--rows 100000000]    a calibration set on disk: built, searched, compared
+    python benchmarks/scale.py queries                     the same index, searched again
     python benchmarks/scale.py brute [--rows 100000000]    the neighbours of the same queries, by brute force
     python benchmarks/scale.py page                        results/scale.md from what was measured
 
@@ -257,6 +258,11 @@ def measure_index(folder, rows):
     seconds, peak, size, shards = run_alone("part-build", folder, rows)
     results = {"rows": rows, "dimensions": DIMENSIONS, "k": K, "seed": SEED, "shards": shards, "bytes": size}
     results["build"] = {"seconds": seconds, "peak_megabytes": peak}
+    return measure_queries(folder, results)
+
+
+def measure_queries(folder, results):
+    """Return the same with the cost of searching what was built."""
     names = ("nearest_microseconds", "recalibrate_microseconds", "within_microseconds", "peak_megabytes")
     for state in ("cold", "warm"):
         results[state] = dict(zip(names, run_alone("part-query", folder, state), strict=True))
@@ -334,7 +340,7 @@ def main():
         parts[sys.argv[1].removeprefix("part-")](*sys.argv[2:])
         return
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["predict", "index", "brute", "page"])
+    parser.add_argument("what", choices=["predict", "index", "queries", "brute", "page"])
     parser.add_argument("--rows", type=int)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "nearcal-scale")
     given = parser.parse_args()
@@ -348,6 +354,12 @@ def main():
     given.folder.mkdir(exist_ok=True)
     if given.what == "index":
         save("scale_index", measure_index(given.folder, given.rows or 10**8))
+    elif given.what == "queries":
+        built = load("scale_index")
+        save(
+            "scale_index",
+            measure_queries(given.folder, {n: built[n] for n in built if n not in ("python", "versions")}),
+        )
     else:
         save("scale_brute", brute(given.folder, given.rows or 10**8))
         shutil.rmtree(given.folder)

@@ -11,6 +11,7 @@ import pytest
 import nearcal as nc
 
 HEAVY = ["numba", "torch", "sklearn", "matplotlib", "scipy.stats", "scipy.spatial", "scipy.optimize", "pandas", "rich"]
+HEAVY += ["dask", "distributed", "pyspark", "pyarrow"]
 STUB = ast.parse(Path(nc.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 
 

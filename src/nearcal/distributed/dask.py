@@ -84,8 +84,8 @@ def predict(
     >>> frame = dask.dataframe.from_pandas(table, npartitions=3)
     >>> nc.dask.predict(model, frame, coverage=0.8).compute().round(2).head(2)
        mean   std  lower_80  upper_80
-    0  0.63  1.89     -1.53      2.99
-    1  0.66  2.86     -3.48      4.03
+    0  0.26  2.40     -2.69      3.84
+    1  0.86  1.58     -1.36      2.73
     """
     import_extra("dask.dataframe", "dask", "nearcal.dask.predict")
     calibrated = _local(model)
@@ -316,6 +316,6 @@ def _through_arrow(part: Any, calibrated: CalibratedModel, task: BatchPredictor)
     import pyarrow as pa
 
     batch = pa.RecordBatch.from_pandas(part[task.columns(calibrated)], preserve_index=False)
-    pieces = [predictions for predictions, _, _ in task.predict(batch, calibrated)]
-    table = pa.Table.from_batches(pieces, task.schema(batch.schema, calibrated))
+    schema = task.schema(batch.schema, calibrated)
+    table = pa.Table.from_batches([predictions for predictions, _, _ in task.predict(batch, calibrated)], schema)
     return table.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
