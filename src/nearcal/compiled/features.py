@@ -107,10 +107,10 @@ def _single(points: FloatArray, on_sphere: bool) -> Singles:
     return np.clip(points, -FARTHEST, FARTHEST).astype(np.float32)
 
 
-def by_blocks(function: Callable[[Any], Any], rows: Singles) -> Singles:
+def by_blocks(function: Callable[[Any], Any], rows: Any) -> Any:
     """Ask a function of matrix products of n rows; all products have one shape, so that no row depends on others."""
     n = len(rows)
-    blocks = np.zeros((-(-n // _BLOCK) * _BLOCK, rows.shape[1]), np.float32)
+    blocks = np.zeros((-(-n // _BLOCK) * _BLOCK, rows.shape[1]), rows.dtype)
     blocks[:n] = rows
     answers = function(blocks.reshape(-1, _BLOCK, rows.shape[1]))
     return answers.reshape(len(blocks), -1)[:n]

@@ -22,7 +22,6 @@ _MOST_BLENDS = 16_000
 _BLENDS = 4  # of every point with near ones
 _NEAR = 9  # among so many, the point itself included
 _BUMPS = 400  # of a trend
-_NOISE = 1e-5  # relative size of directions of it that single precision does not tell
 LEAST_SIZE = 0.5  # of a neighbourhood, whose logarithm is taken
 
 
@@ -156,7 +155,7 @@ def _trend_of(exact: LocalRecalibrator, positions: FloatArray, blends: FloatArra
     points = scaled(exact, positions)
     some = ((np.arange(min(_BUMPS, len(blends))) + 0.5) * len(blends) / min(_BUMPS, len(blends))).astype(np.intp)
     view = View(points, exact.index_, np.arange(len(points)), points)
-    return learn_trend(view, exact.calibration_, centers=scaled(exact, blends[some]), noise=_NOISE)
+    return learn_trend(view, exact.calibration_, centers=scaled(exact, blends[some]))
 
 
 def scaled(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:

@@ -194,15 +194,13 @@ def _ranks(ops: Operations, features: Features, standard: Any) -> Any:
 
 
 def _bumps(ops: Operations, bumps: Bumps, inside: Any) -> Any:
-    placed = ops.single((ops.double(inside) - ops.constant(bumps.origin[np.newaxis])) / ops.constant(bumps.width))
-    half = np.float32(0.5)
-    own = ops.total(placed * placed) * ops.constant(half, single=True)
-    lengths = half * (bumps.centers**2).sum(axis=1)
-    exponent = placed @ ops.constant(bumps.centers.T, single=True) - _one(ops, lengths) - own
-    least, zero = ops.constant(-3e38, single=True), ops.constant(0.0, single=True)
-    total = ops.exp(ops.clip(exponent, least, zero)) @ ops.constant(bumps.heights[:, np.newaxis], single=True)
-    low, high = ops.constant(bumps.low, single=True), ops.constant(bumps.high, single=True)
-    return ops.clip(total, low, high) + ops.constant(bumps.mean, single=True)
+    placed = (ops.double(inside) - ops.constant(bumps.origin[np.newaxis])) / ops.constant(bumps.width)
+    own = ops.total(placed * placed) * ops.constant(0.5)
+    lengths = 0.5 * (bumps.centers**2).sum(axis=1)
+    exponent = placed @ ops.constant(bumps.centers.T) - ops.constant(lengths[np.newaxis]) - own
+    total = ops.exp(ops.clip(exponent, ops.constant(-700.0), ops.constant(0.0)))
+    total = total @ ops.constant(bumps.heights[:, np.newaxis])
+    return ops.single(ops.clip(total, ops.constant(bumps.low), ops.constant(bumps.high)) + ops.constant(bumps.mean))
 
 
 def _one(ops: Operations, values: Any) -> Any:

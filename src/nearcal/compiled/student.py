@@ -27,20 +27,21 @@ NODES = len(LEVEL_SCORES)
 
 
 @savable(
-    origin=float_array(1), width=number(5e-324), centers=array(np.float32, (None, None)),
-    heights=array(np.float32, (None,)), mean=number(), low=number(), high=number(),
+    origin=float_array(1), width=number(5e-324), centers=float_array(2), heights=float_array(1), mean=number(),
+    low=number(), high=number(),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Bumps:
     """A smooth function of points: mean + Σ_l c_l exp(-|x - u_l|² / 2), in units of a width, the sum kept in bounds.
 
-    Its centres lie between calibration points, at none of them.
+    Its centres lie between calibration points, at none of them. Heights are large and cancel: it is computed in double
+    precision.
     """
 
     origin: FloatArray
     width: float
-    centers: Singles
-    heights: Singles
+    centers: FloatArray
+    heights: FloatArray
     mean: float
     low: float
     high: float
@@ -51,23 +52,18 @@ class Bumps:
 
     @classmethod
     def of(cls, trend: LearntTrend) -> Self:
-        """Return a trend in single precision."""
-        centers, heights = trend.centers.astype(np.float32), trend.heights.astype(np.float32)
-        return cls(trend.origin, trend.width, centers, heights, trend.mean, trend.low, trend.high)
+        """Return the function of a trend, without its values at calibration points."""
+        return cls(trend.origin, trend.width, trend.centers, trend.heights, trend.mean, trend.low, trend.high)
 
-    def placed(self, points: Any) -> Singles:
-        """Return points of the scaled space in units of the width."""
-        return ((points - self.origin) / self.width).astype(np.float32)
-
-    def __call__(self, points: Any) -> Singles:
-        """Return the function at points of the scaled space, in single precision."""
-        total = by_blocks(lambda blocks: self._bumps(blocks) @ self.heights[:, np.newaxis], self.placed(points))[:, 0]
-        return np.float32(self.mean) + np.clip(total, np.float32(self.low), np.float32(self.high))
+    def __call__(self, points: Any) -> FloatArray:
+        """Return the function at points of the scaled space."""
+        placed = (points - self.origin) / self.width
+        total = by_blocks(lambda blocks: self._bumps(blocks) @ self.heights[:, np.newaxis], placed)[:, 0]
+        return self.mean + np.clip(total, self.low, self.high)
 
     def _bumps(self, blocks: Any) -> Any:
-        half = np.float32(0.5)
-        own = half * (blocks * blocks).sum(axis=-1, keepdims=True)
-        return np.exp(np.minimum(blocks @ self.centers.T - half * (self.centers**2).sum(axis=1) - own, 0))
+        own = 0.5 * (blocks * blocks).sum(axis=-1, keepdims=True)
+        return np.exp(np.minimum(blocks @ self.centers.T - 0.5 * (self.centers**2).sum(axis=1) - own, 0.0))
 
 
 class Reading(NamedTuple):

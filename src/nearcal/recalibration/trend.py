@@ -193,11 +193,10 @@ def learn_trend(
     ridge: float | None = None,
     *,
     centers: FloatArray | None = None,
-    noise: float = _NOISE,
 ) -> LearntTrend | None:
     """Return the trend of the scores that may be learnt from, with the settings given or the best.
 
-    Bumps stand at some of the points, or where ``centers`` of the space say; directions below ``noise`` are left out.
+    Bumps stand at some of the points, or where ``centers`` of the space say.
     """
     speakers = np.arange(len(calibration)) if view.speakers is None else view.speakers
     # in the order of positions, so that which of them stand for all does not depend on the order of rows
@@ -215,7 +214,7 @@ def learn_trend(
     for tried in (width,) if width is not None else [factor * unit for factor in _WIDTHS]:
         placed = _place(points, origin, tried)
         at = placed[some] if centers is None else _place(centers, origin, tried)
-        fits[tried] = _fit(placed, at, scores - mean, share, _RIDGES if ridge is None else [ridge], noise)
+        fits[tried] = _fit(placed, at, scores - mean, share, _RIDGES if ridge is None else [ridge])
     width = min(fits, key=lambda tried: fits[tried].error)
     fit = fits[width]
     if ridge is None and not fit.error < float(share @ (scores - mean) ** 2):
@@ -231,15 +230,13 @@ def learn_trend(
     return learnt._with(GrowingRows(values))
 
 
-def _fit(
-    points: FloatArray, centers: FloatArray, scores: FloatArray, share: FloatArray, ridges: Any, noise: float
-) -> _Fit:
+def _fit(points: FloatArray, centers: FloatArray, scores: FloatArray, share: FloatArray, ridges: Any) -> _Fit:
     """Return the best ridge regression of scores on bumps around centres; all ridges share two decompositions.
 
     A residual over 1 less the weight of its point in its own fit is what it would be without the point.
     """
     sizes, axes = np.linalg.eigh(_bumps(centers, centers))
-    kept = sizes > noise * sizes[-1]
+    kept = sizes > _NOISE * sizes[-1]
     to_heights = axes[:, kept] / np.sqrt(sizes[kept])
     features = _bumps(points, centers) @ to_heights
     weights = share * len(share)
