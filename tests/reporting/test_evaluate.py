@@ -154,6 +154,7 @@ def test_prints_and_converts():
         ({}, "dists must be a distribution or a non-empty mapping"),
         ([DISTS["right"]], "dists must be a distribution or a non-empty mapping"),
         ({1: DISTS["right"], "1": DISTS["right"]}, "dists must have names that differ as text, got 1, '1'"),
+        ({"a": DISTS["right"], "a\0": DISTS["right"]}, "dists must have names that differ as text, got 'a', 'a"),
         ({"a": DISTS["right"], "b": nc.Normal(0.0, 1.0)}, "dists must all have 800 rows"),
         ({"a": 3.0}, "must be a nearcal distribution"),
     ],

@@ -221,7 +221,8 @@ def as_named(dists: Any) -> dict[str, Distribution]:
         raise InvalidInputError(
             'dists must be a distribution or a non-empty mapping of names to distributions, such as {"base": dist}'
         )
-    named = {str(name): require_distribution(dist, f"dists[{name!r}]") for name, dist in dists.items()}
+    # a table's texts end before trailing NULs, by which names would then not differ
+    named = {str(name).rstrip("\0"): require_distribution(dist, f"dists[{name!r}]") for name, dist in dists.items()}
     if len(named) < len(dists):
         raise InvalidInputError(f"dists must have names that differ as text, got {', '.join(map(repr, dists))}")
     n = len(next(iter(named.values())))
