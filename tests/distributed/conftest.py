@@ -60,6 +60,6 @@ def expected(setting):
 def cluster():
     """A cluster of two processes of one thread each."""
     distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
     with distributed.LocalCluster(**options, silence_logs=50) as running, distributed.Client(running) as client:
         yield client

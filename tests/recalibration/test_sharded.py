@@ -59,7 +59,12 @@ def test_results_are_those_of_local_recalibration(rows, name, tmp_path):
     for one in (rc, nc.load(tmp_path / "rc.nearcal")):
         found, expected = answers(one.recalibrate(base, new), y), answers(local.recalibrate(base, scale(new)), y)
         for a, b in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(a, b)
+            if (
+                name == "conservative"
+            ):  # of which a mean may differ by a rounding, by the order in which points are found
+                np.testing.assert_allclose(a, b, rtol=1e-15, atol=1e-15)
+            else:
+                np.testing.assert_array_equal(a, b)
     # both ask 3,000 points: of p-values all bits agree as well
     table, other = rc.recalibrate(base, new).reliability(), local.recalibrate(base, scale(new)).reliability()
     for column in table.columns:

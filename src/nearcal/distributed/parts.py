@@ -129,7 +129,7 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
             yield client
         return
     count = workers or len(os.sched_getaffinity(0))
-    options = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    options = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
     options["silence_logs"] = logging.CRITICAL  # what goes wrong is told by part
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster, set_as_default=True) as client:
         yield client

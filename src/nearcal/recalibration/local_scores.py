@@ -82,8 +82,7 @@ class LocalScores(ScoresOfRows):
         self._spent = 0  # bytes of what is kept; threads that add at once may lose count of a chunk, no more
         self.has_density = self.is_curve = quantile_rule in CONTINUOUS_RULES
         # equal scores make atoms
-        self.is_continuous = self.is_curve and not calibration.has_ties
-        self.is_ordered = quantile_rule != "step"  # whose sums are those of kernels.sums, in any order
+        self.is_continuous, self.is_ordered = self.is_curve and not calibration.has_ties, self.is_curve
         for correction in corrections:
             self.is_continuous = self.is_continuous and correction.is_continuous
             self.is_ordered = self.is_ordered or correction.moves_scores
