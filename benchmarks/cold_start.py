@@ -2,7 +2,7 @@
 
     python benchmarks/cold_start.py
 
-Each of ``predict`` (with a recalibrator that needs no learning but the index) and ``calibrate`` runs once in a process of
+Each of ``predict`` (with a recalibrator that learns nothing but the index) and ``calibrate`` runs once in a process of
 its own, with an empty cache of numba. Writes results/cold_start.json.
 """
 
