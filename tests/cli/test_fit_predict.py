@@ -172,6 +172,7 @@ def test_without_settings_it_tunes_as_calibrate_does(folder, nearcal, tmp_path):
         "recalibrator": repr(expected.recalibrator),
         "space": expected.layer,
         "reason": expected.reason,
+        "guarantee": None,
         "version": nc.__version__,
     }
 
