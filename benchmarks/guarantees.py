@@ -341,6 +341,10 @@ def main():
     print(table)
 
 
+def _listed(units, place):
+    return ", ".join(dict.fromkeys(str(unit[place]) for unit in units))
+
+
 def shape_words(path):
     """Say what the guarantee costs in CRPS, by fewer rows to learn from, and by the map of the promise itself."""
     rows = json.loads(path.read_text())["rows"]
@@ -361,8 +365,9 @@ def as_markdown(rows):
     whole = [unit for unit in units.values() if len(unit) == max(map(len, units.values()))]
     names = list(whole[0])
     lines = [
-        f"Means over {len(whole)} units (sets, base models, seeds); width and interval score relative to the split "
-        "conformal one of the unit, geometric means; time per row predicted, median.",
+        f"Means over {len(whole)} units: {_listed(units, 0)}; {_listed(units, 1)}; seeds {_listed(units, 2)}.",
+        "Width and interval score relative to the split conformal one of the unit, geometric means; time per row "
+        "predicted, median.",
         "",
         "| method | coverage | width | interval score | ERT (L1), pts | ERT (Brier) × 1000 | worst slab | infinite | "
         "µs a row |",
