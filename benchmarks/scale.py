@@ -6,7 +6,7 @@
     python benchmarks/scale.py brute [--rows 100000000]    the neighbours of the same queries, by brute force
     python benchmarks/scale.py page                        results/scale.md from what was measured
 
-Writes results/scale_*.json; ``index`` and ``brute`` share a folder, ``--folder``.
+Writes results/scale_*.json. Folders, ``--folder`` and names that begin like it, are left for the next command.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from timing import RESULTS, load, save
 import nearcal as nc
 
 SEED, CALIBRATION_ROWS, PART = 22, 10_000, 100_000
+ENGINES = ["local", "dask", "spark"]
 DIMENSIONS, K, QUERIES, BATCH = 5, 100, 1_000, 500_000
 
 
@@ -97,7 +98,8 @@ def predict_spark(folder):
     folder = Path(folder)
     options = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     builder = SparkSession.builder.master("local[2]")
-    for name, value in {**options, "spark.sql.files.maxPartitionBytes": "8m"}.items():
+    options |= {"spark.sql.files.maxPartitionBytes": "8m", "spark.sql.execution.arrow.maxRecordsPerBatch": "100000"}
+    for name, value in options.items():
         builder = builder.config(name, value)
     with builder.getOrCreate() as spark:
         spark.sparkContext.setLogLevel("ERROR")
@@ -107,7 +109,20 @@ def predict_spark(folder):
         out = nc.spark.predict(folder / "model.nearcal", spark.read.parquet(str(folder / "new")))
         out.write.mode("overwrite").parquet(str(folder / "out-spark"))
         seconds = time.perf_counter() - begin
-    print(json.dumps([seconds, [resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024]]))
+        print(json.dumps([seconds, spark_peaks()]))
+
+
+def spark_peaks():
+    """Return the peaks of the processes of Python that Spark has started."""
+    peaks = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            command, lines = (status.parent / "cmdline").read_text(), status.read_text().splitlines()
+        except OSError:  # it has ended
+            continue
+        if "pyspark.daemon" in command:
+            peaks += [int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")]
+    return peaks
 
 
 def peak_megabytes():
@@ -128,29 +143,24 @@ def compare_parts(folder, names):
     return equal and np.array_equal(here, spark)
 
 
-def measure_predict(rows):
+def measure_predict(folder, rows, engines):
     """Return rows a second of each engine, their efficiency against one process, and peaks of memory."""
-    with tempfile.TemporaryDirectory(dir=tempfile.gettempdir()) as place:
-        folder = Path(place)
+    if not (folder / "model.nearcal").exists():
         write_parts(folder, rows)
-        names = sorted(path.name for path in (folder / "new").iterdir())
-        results = {
-            "rows": rows,
-            "processors": len(os.sched_getaffinity(0)),
-            "calibration_rows": CALIBRATION_ROWS,
-            "k": K,
-            "dimensions": 2,
-            "seed": SEED,
-        }
-        for engine in ("local", "dask", "spark"):
-            task = ("part-spark", folder) if engine == "spark" else ("part-folder", folder, engine)
-            seconds, peaks = run_alone(*task)
-            done = rows if engine == "spark" else rows - PART
-            results[engine] = {"rows_a_second": done / seconds, "seconds": seconds, "peak_megabytes": peaks}
-        for engine in ("dask", "spark"):
+    results = load(f"scale_predict_{rows}") if set(engines) < set(ENGINES) else None
+    results = results or {"calibration_rows": CALIBRATION_ROWS, "k": K, "dimensions": 2, "seed": SEED}
+    results |= {"rows": rows, "processors": len(os.sched_getaffinity(0))}
+    for engine in engines:
+        task = ("part-spark", folder) if engine == "spark" else ("part-folder", folder, engine)
+        seconds, peaks = run_alone(*task)
+        done = rows if engine == "spark" else rows - PART
+        results[engine] = {"rows_a_second": done / seconds, "seconds": seconds, "peak_megabytes": peaks}
+    for engine in ("dask", "spark"):
+        if engine in results:
             results[engine]["efficiency"] = results[engine]["rows_a_second"] / results["local"]["rows_a_second"]
-        results["equal_bits"] = compare_parts(folder, names)
-    return results
+    if all((folder / f"out-{engine}").exists() for engine in ENGINES):
+        results["equal_bits"] = compare_parts(folder, sorted(path.name for path in (folder / "new").iterdir()))
+    return {name: value for name, value in results.items() if name not in ("python", "versions")}
 
 
 # ---- an index larger than memory ------------------------------------------------------------------------------------
@@ -342,6 +352,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["predict", "index", "queries", "brute", "page"])
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--engine", action="append", choices=ENGINES)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "nearcal-scale")
     given = parser.parse_args()
     if given.what == "page":
@@ -349,7 +360,9 @@ def main():
         return
     if given.what == "predict":
         rows = given.rows or 10**7
-        save(f"scale_predict_{rows}", measure_predict(rows))
+        folder = given.folder.with_name(f"{given.folder.name}-{rows}")
+        folder.mkdir(exist_ok=True)
+        save(f"scale_predict_{rows}", measure_predict(folder, rows, given.engine or ENGINES))
         return
     given.folder.mkdir(exist_ok=True)
     if given.what == "index":

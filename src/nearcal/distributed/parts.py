@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from nearcal._atomic import replacing
 from nearcal._errors import InvalidInputError, NearcalError
 from nearcal._optional import import_extra
 from nearcal.distributed.batches import BatchPredictor, open_model, rows_at_once
+from nearcal.recalibration import Workers
 
 _STAMP = b"nearcal"
 _BEGIN = 512  # bytes of a model's file, in which the checksums of all the rest stand
@@ -128,7 +128,7 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Any]:
         with distributed.Client(scheduler, timeout="30s", set_as_default=True) as client:
             yield client
         return
-    count = workers or len(os.sched_getaffinity(0))
+    count = workers or Workers().count()
     options = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
     options["silence_logs"] = logging.CRITICAL  # what goes wrong is told by part
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster, set_as_default=True) as client:
