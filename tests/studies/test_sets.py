@@ -10,6 +10,8 @@ from nearcal_studies import sets
 from nearcal_studies.__main__ import ROOT
 from nearcal_studies.cautious import Cautious
 from nearcal_studies.clear import Clear
+from nearcal_studies.compiled import Compiled
+from nearcal_studies.compiled import judge_promises as compiled_promises
 from nearcal_studies.measures import coverage_by_region, interval_scores, regional_floor
 from nearcal_studies.real_data import RealData
 from nearcal_studies.relevance import Relevance, metric
@@ -72,6 +74,15 @@ def test_cautious(folder, tmp_path):
     assert of["default"]["regret"] >= 0
     assert of["default"]["crps"] < of["base"]["crps"]
     assert text.count("| linear | ") == 2
+
+
+def test_compiled(folder, tmp_path):
+    rows, text = run_small(Compiled, folder, tmp_path)
+    of = {row["method"]: row for row in rows}
+    assert set(of) == {"exact", "compiled"} if of["exact"]["accepted"] else {"exact"}
+    assert of["exact"]["accepted"] == (of["exact"]["told"] <= 0.02)
+    assert text.count("| yacht | linear | ") == 1
+    assert len(compiled_promises(rows)) == (9 if of["exact"]["accepted"] else 0)
 
 
 def test_relevance(folder, tmp_path):
