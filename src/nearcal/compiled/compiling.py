@@ -1,6 +1,7 @@
 """Compiling: from a fitted recalibrator, or a calibrated model, to a small function of the position."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +9,9 @@ import numpy as np
 
 from nearcal._arrays import as_generator, check_number
 from nearcal._errors import CompilationError, InvalidInputError, InvalidParameterError
-from nearcal.compiled.crossfit import CrossFit, Trial, features_of
+from nearcal.compiled.crossfit import CrossFit, Trial, features_of, in_sample_loss
 from nearcal.compiled.lessons import teach
-from nearcal.compiled.loss import take_over
+from nearcal.compiled.loss import CompilationLoss, take_over
 from nearcal.compiled.network import Effort
 from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import Form, Student
@@ -160,25 +161,33 @@ def _compile_local(
         raise InvalidInputError(
             f"dist_cal must be the distributions of the {n} calibration points that have a weight, got {len(dist_cal)}"
         )
-    fit = CrossFit(exact, dist_cal, folds, rng)
-    best = _best_form(fit, tolerance)
-    loss = fit.loss(best)
+    fit, lesson = CrossFit(exact, dist_cal, folds, rng), teach(exact, rng)
+    found: dict[Form, tuple[Student, CompilationLoss, Trial]] = {}
+    for form in _forms(fit, tolerance):
+        if form in found:
+            continue
+        trial = fit.attempt(form)
+        student = Student.learn(lesson, features_of(exact), form, rng)
+        student = student if trial.polish is None else student.polished(trial.polish)
+        loss = replace(fit.loss(trial), in_sample=in_sample_loss(student, lesson, dist_cal))
+        found[form] = student, loss, trial
+        if loss.loss <= tolerance:
+            break
+    student, loss, trial = min(found.values(), key=lambda one: one[1].loss)
     if not loss.loss <= tolerance:
         raise CompilationError(
             f"compiling must lose at most tolerance={tolerance:.2%} of CRPS against exact recalibration, got "
-            f"{loss.loss:+.2%} ± {loss.standard_error:.2%} on {loss.rows} calibration rows, at best, by a {best.form}; "
-            f"keep the exact recalibrator, give tolerance={np.ceil(100 * loss.loss) / 100:.2f} if you can afford that, "
-            "or calibrate with more rows",
+            f"{loss.loss:+.2%} ± {loss.standard_error:.2%} on {loss.rows} calibration rows, at best, by a "
+            f"{trial.form}; keep the exact recalibrator, give tolerance={np.ceil(100 * loss.loss) / 100:.2f} if you "
+            "can afford that, or calibrate with more rows",
             loss,
         )
-    student = Student.learn(teach(exact, rng), features_of(exact), best.form, rng)
-    student = student if best.polish is None else student.polished(best.polish)
-    surroundings = Surroundings.learn(exact, best.log_isolation[~np.isnan(best.log_isolation)])
+    surroundings = Surroundings.learn(exact, trial.log_isolation[~np.isnan(trial.log_isolation)])
     return CompiledRecalibrator.of(student, surroundings, loss, exact, n)
 
 
-def _best_form(fit: CrossFit, tolerance: float) -> Trial:
-    """Try small students, and larger ones where these lose much."""
+def _forms(fit: CrossFit, tolerance: float) -> Iterator[Form]:
+    """Yield the best form of those tried so far, until somebody is content: a small one, then perhaps a larger one."""
     rows = max(len(lesson.positions) for lesson, _ in fit.lessons)
     steps = int(np.clip(_STEPS_A_ROW * rows, _FEWEST_STEPS, _MOST_STEPS))
     has_trend = any(lesson.function is not None for lesson, _ in fit.lessons)
@@ -186,9 +195,11 @@ def _best_form(fit: CrossFit, tolerance: float) -> Trial:
     best = fit.attempt(small[0])
     if best.loss > 0:
         best = min([best, *map(fit.attempt, small[1:])], key=lambda trial: trial.loss)
-    if best.loss > tolerance / 2:
-        best = min(best, fit.attempt(Form(best.form.has_trend, Effort(128, 3 * steps))), key=lambda trial: trial.loss)
-    return best
+    if best.loss <= tolerance / 2:
+        yield best.form
+    large = fit.attempt(Form(best.form.has_trend, Effort(128, 3 * steps)))
+    yield min(best, large, key=lambda trial: trial.loss).form
+    yield large.form
 
 
 def loss_of(recalibrator: Any) -> Any:

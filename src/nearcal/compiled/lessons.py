@@ -39,8 +39,8 @@ class Lesson:
         Logarithms of the isolation and of the effective size.
     trend : ndarray of shape (m,) or None
         A smooth function of position learnt from all scores, at each point as it would be without it.
-    z, weights : ndarray of shape (c,)
-        Scores of the c calibration points, and how much each counts.
+    rows, z, weights : ndarray of shape (c,)
+        Numbers of the c calibration points, their scores, and how much each counts.
     function : LearntTrend or None
     """
 
@@ -48,6 +48,7 @@ class Lesson:
     tables: FloatArray
     described: FloatArray
     trend: FloatArray | None
+    rows: IntArray
     z: FloatArray
     weights: FloatArray
     function: LearntTrend | None
@@ -72,8 +73,8 @@ def teach(exact: LocalRecalibrator, rng: np.random.Generator) -> Lesson:
         trend = np.concatenate([function.values[points], function(scaled(exact, blends))])
     weights = np.ones(len(calibration)) if calibration.weights is None else calibration.weights.relative
     lesson = Lesson(
-        np.concatenate([positions[points], blends]), tables, described, trend, calibration.z[points], weights[points],
-        function,
+        np.concatenate([positions[points], blends]), tables, described, trend, points, calibration.z[points],
+        weights[points], function,
     )  # fmt: skip
     return _known(lesson)
 
@@ -183,6 +184,7 @@ def _known(lesson: Lesson) -> Lesson:
         tables=lesson.tables[known],
         described=lesson.described[known],
         trend=None if lesson.trend is None else lesson.trend[known],
+        rows=lesson.rows[of_points],
         z=lesson.z[of_points],
         weights=lesson.weights[of_points],
     )

@@ -14,6 +14,7 @@ from nearcal.scores import crps
 _MEASURES = ("CRPS", "PIT error", "coverage of 90%", "coverage of 95%", "regional error", "worst region")
 _MOST_REGIONS, _ROWS_A_REGION = 10, 50
 _COVERAGE, _WIDE = 0.9, 0.95
+_CHANCE = 0.313  # the mean of |B(t)| over t, of a Brownian bridge B: √(π / 32)
 
 
 @savable(
@@ -22,6 +23,7 @@ _COVERAGE, _WIDE = 0.9, 0.95
     exact=float_array(1),
     compiled=float_array(1),
     standard_error=number(0.0),
+    in_sample=number(),
     tried=instance(Table),
     in_units_of=text,
 )
@@ -40,6 +42,9 @@ class CompilationLoss:
         the coverage of 90% intervals over regions (mean over ten clusters of rows at most), and the least of them.
     standard_error : float
         Of the relative difference in CRPS.
+    in_sample : float
+        The loss at calibration points that the compiled recalibrator has learnt from, against the exact one without
+        each of them: whoever is worse even there is too small a function for so much data.
     tried : Table
         Every form that was tried, with its loss.
     in_units_of : str
@@ -51,13 +56,18 @@ class CompilationLoss:
     exact: FloatArray
     compiled: FloatArray
     standard_error: float
+    in_sample: float
     tried: Table
     in_units_of: str
 
     @property
     def loss(self) -> float:
-        """The CRPS relative to that of the exact recalibrator, less 1; negative where it is better."""
-        return float(self.compiled[0] / self.exact[0] - 1) if self.rows else 0.0
+        """The CRPS relative to that of the exact recalibrator, less 1; negative where it is better.
+
+        It is that of rows not seen, or in sample where that is worse: cross-fitted, both have learnt from four fifths
+        of the rows, and the exact one may gain more by the rest.
+        """
+        return max(float(self.compiled[0] / self.exact[0] - 1), self.in_sample) if self.rows else 0.0
 
     def to_table(self) -> Table:
         """Return one line a measure."""
@@ -75,7 +85,7 @@ class CompilationLoss:
 def take_over(form: str) -> CompilationLoss:
     """Return the loss of what was taken over as it is: none."""
     same = np.zeros(len(_MEASURES))
-    return CompilationLoss(form, 0, same, same, 0.0, Table({"form": [form], "loss": [0.0]}), "score")
+    return CompilationLoss(form, 0, same, same, 0.0, 0.0, Table({"form": [form], "loss": [0.0]}), "score")
 
 
 class Judged:
@@ -123,4 +133,10 @@ def compare(form: str, exact: Judged, compiled: Judged, tried: dict[str, float],
     difference = (compiled.crps[known] - exact.crps[known]) / mean
     error = float(difference.std() / np.sqrt(known.sum()))
     table = Table({"form": list(tried), "loss": list(tried.values())})
-    return CompilationLoss(form, int(known.sum()), exact.measures(), compiled.measures(), error, table, in_units_of)
+    measures = exact.measures(), compiled.measures()
+    return CompilationLoss(form, int(known.sum()), *measures, error, -1.0, table, in_units_of)
+
+
+def is_off(pit_error: float, rows: int) -> bool:
+    """Tell whether PIT values are farther from uniform ones than chance makes them: twice what is expected of it."""
+    return pit_error > 2 * _CHANCE / np.sqrt(rows)
