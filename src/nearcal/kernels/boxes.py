@@ -142,7 +142,7 @@ def list_leaves(tree, queries, r, bound, near):
 def _find_shell(square, scale):
     """Return the shell of a squared distance, which is not negative; the last for what is beyond, or no number."""
     place = square * scale
-    return np.int64(place if place < SHELLS - 1.0 else SHELLS - 1.0)  # one instruction, where a branch is guessed wrong
+    return np.int64(place if place < SHELLS - 1.0 else SHELLS - 1.0)  # clamped before it is an index: NaN too
 
 
 @inner
