@@ -146,15 +146,20 @@ def local_linear(points, query, weights, scores, ridge):
     return mean + share * move + correction * (scores - mean - share * fit)
 
 
-def bumps(points, centers, heights):
-    """A sum of Gaussian bumps at some points, term by term."""
-    return np.array([sum(heights * np.exp(-0.5 * np.sum((x - centers) ** 2, axis=1))) for x in points])
+def bump(steps, shape):
+    """The height of a bump so many steps from its centre in every column."""
+    return np.exp(-0.5 * (steps**2).sum(axis=-1) if shape == "gaussian" else -np.abs(steps).sum(axis=-1))
 
 
-def kernel_ridge(points, centers, scores, weights, ridge):
+def bumps(points, centers, heights, shape):
+    """A sum of bumps at some points, term by term."""
+    return np.array([sum(heights * bump(x - centers, shape)) for x in points])
+
+
+def kernel_ridge(points, centers, scores, weights, ridge, shape):
     """Heights of bumps that minimise Σ w (z - f)² + λ |f|², by the normal equations of the heights."""
-    gram = np.exp(-0.5 * ((centers[:, np.newaxis] - centers) ** 2).sum(axis=2))
-    design = np.exp(-0.5 * ((points[:, np.newaxis] - centers) ** 2).sum(axis=2))
+    gram = bump(centers[:, np.newaxis] - centers, shape) + 1e-9 * len(centers) * np.eye(len(centers))
+    design = bump(points[:, np.newaxis] - centers, shape)
     normal = design.T @ (weights[:, np.newaxis] * design) + ridge * gram
     return np.linalg.lstsq(normal, design.T @ (weights * scores), rcond=1e-14)[0]
 

@@ -322,9 +322,10 @@ def attack_add_bumps(rng):
     rows, centers, columns = (int(size) for size in rng.integers(1, [9, 40, 6]))
     points, moderate = _values(rng, rows * columns)
     around, heights, found = rng.normal(size=(centers, columns)), rng.normal(size=centers), np.empty(rows)
-    trend.add_bumps(points.reshape(rows, columns), around, heights, found)
+    shape = rng.choice(["gaussian", "laplace"])
+    trend.add_bumps(points.reshape(rows, columns), around, heights, bool(shape == "gaussian"), found)
     if moderate:
-        expected = reference.bumps(points.reshape(rows, columns), around, heights)
+        expected = reference.bumps(points.reshape(rows, columns), around, heights, shape)
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 

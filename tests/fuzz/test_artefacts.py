@@ -97,6 +97,7 @@ SUBJECTS = {
     "Surroundings": ["compiled", "compiled, trend, faded to all"],
     "Table": ["CalibratedModel"],
     "Trend": ["trend and caution"],
+    "TrendSettings": ["trend and caution"],
     "Tuning": ["CalibratedModel"],
     "VarianceScaling": ["VarianceScaling"],
     "WaitingRoom": ["OnlineRecalibrator"],

@@ -65,7 +65,7 @@ def test_every_class_is_known_once_all_is_imported():
         LevelTracker LocalLinear LocalRecalibrator Look Marginal Network OnlineRecalibrator OwnIsolation PAC
         PointHead PointWeights Polish QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration
         Scaling ShardedRecalibrator ShardsInFolder Shrinkage SortedLine SpaceMap Standardiser Student
-        Surroundings Table Trend Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
+        Surroundings Table Trend TrendSettings Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
     """
     expected = names.split()
     assert (

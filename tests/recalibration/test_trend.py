@@ -1,11 +1,13 @@
 """The trend of scores: a ridge regression against slow twins, and what neighbours are moved by."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import nearcal as nc
 from nearcal.recalibration import trend
-from nearcal.recalibration.trend import LearntTrend
+from nearcal.recalibration.trend import SHAPES, LearntTrend
 from tests import reference
 from tests.recalibration.cases import DIST, NEW, SPACE, SPACE_NEW, D, M, N, Y, assert_sound, local
 
@@ -21,25 +23,36 @@ def learnt(y=CURVED, space=SPACE, dist=DIST, k=15, sample_weight=None, **options
     return first
 
 
+def only(monkeypatch, shape):
+    """Let bumps have one shape."""
+    tries = trend._tries
+    monkeypatch.setattr(trend, "_tries", lambda data, centers, shapes: tries(data, centers, (shape,)))
+
+
 @pytest.mark.parametrize("sample_weight", [None, WEIGHTS], ids=["equal", "weights"])
 @pytest.mark.parametrize("centers", [400, 20])
-def test_values_at_calibration_points_are_those_of_a_fit_without_each(monkeypatch, centers, sample_weight):
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values_at_calibration_points_are_those_of_a_fit_without_each(monkeypatch, shape, centers, sample_weight):
     monkeypatch.setattr(trend, "_CENTERS", centers)
+    monkeypatch.setattr(trend, "_CENTERS_TO_CHOOSE", 15)
+    only(monkeypatch, shape)
     found = learnt(sample_weight=sample_weight)
     assert len(found.centers) == min(centers, N)
-    points = (SPACE - found.origin) / found.width
+    assert found.settings.shape == shape
+    points = (SPACE - found.origin) / found.settings.width
     weights = np.ones(N) if sample_weight is None else sample_weight / sample_weight.mean()
     deviations = CURVED - found.mean
     assert found.mean == pytest.approx(np.average(CURVED, weights=weights))
 
     def fitted(kept):
-        return reference.kernel_ridge(points[kept], found.centers, deviations[kept], weights[kept], found.ridge)
+        ridge = found.settings.ridge
+        return reference.kernel_ridge(points[kept], found.centers, deviations[kept], weights[kept], ridge, shape)
 
     everyone = np.arange(N)
-    whole = found.mean + reference.bumps(points, found.centers, fitted(everyone))
+    whole = found.mean + reference.bumps(points, found.centers, fitted(everyone), shape)
     np.testing.assert_allclose(found(SPACE), np.clip(whole, found.mean + found.low, found.mean + found.high), atol=1e-6)
     for row in range(0, N, 7):
-        without = reference.bumps(points[[row]], found.centers, fitted(np.delete(everyone, row)))[0]
+        without = reference.bumps(points[[row]], found.centers, fitted(np.delete(everyone, row)), shape)[0]
         assert found.values[row] == pytest.approx(found.mean + without, abs=1e-6)
 
 
@@ -51,14 +64,26 @@ def test_neighbours_are_moved_along_the_function():
     assert not np.allclose(found(SPACE_NEW), found.mean, atol=0.1)
 
 
-def test_the_settings_are_those_of_the_least_error(monkeypatch):
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_settings_are_those_of_the_least_error(monkeypatch, shape):
+    only(monkeypatch, shape)
     best = learnt()
-    error = np.mean((CURVED - best.values) ** 2)
-    for width, ridge in ((best.width / 2, best.ridge), (best.width * 2, best.ridge), (best.width, best.ridge * 10)):
-        monkeypatch.setattr(trend, "_WIDTHS", (width / best.width,))
-        monkeypatch.setattr(trend, "_RIDGES", [ridge])
-        monkeypatch.setattr(trend, "_typical_distance", lambda points: best.width)
+    width, ridge, error = best.settings.width, best.settings.ridge, np.mean((CURVED - best.values) ** 2)
+    for factor, other in ((0.5, ridge), (2.0, ridge), (1.0, ridge * 10)):
+        monkeypatch.setattr(trend, "_WIDTHS", (factor,))
+        monkeypatch.setattr(trend, "_RIDGES", [other])
+        monkeypatch.setattr(trend, "_typical_distance", lambda points, metric: width)
         assert np.mean((CURVED - learnt().values) ** 2) > error
+
+
+def test_bumps_are_round_where_scores_are_smooth_and_pointed_where_they_step():
+    """Of five columns, a wave across all of them needs round bumps, and a sum of steps pointed ones."""
+    rng = np.random.default_rng(2)
+    space = rng.uniform(-2, 2, size=(600, 5))
+    smooth, steps = np.sin(0.7 * space.sum(axis=1)), (space > 0.3).sum(axis=1) - 2.0
+    model = nc.Normal(np.zeros(600), 1.0)
+    shapes = [learnt(f + 0.1 * rng.normal(size=600), space, model).settings.shape for f in (smooth, steps)]
+    assert shapes == ["gaussian", "laplace"]
 
 
 def test_it_is_not_extrapolated():
@@ -143,5 +168,6 @@ def test_points_that_come_later_get_the_function_as_it_was():
 def test_the_order_of_points_is_a_matter_of_rounding():
     order = np.random.default_rng(3).permutation(N)
     before, after = learnt(), learnt(CURVED[order], SPACE[order])
-    assert (after.width, after.ridge) == (pytest.approx(before.width, rel=1e-12), before.ridge)
+    assert after.settings.width == pytest.approx(before.settings.width, rel=1e-12)
+    assert replace(after.settings, width=1.0) == replace(before.settings, width=1.0)
     np.testing.assert_allclose(after.values, before.values[order], atol=1e-7)  # directions of size 1e-9 are left out

@@ -156,7 +156,7 @@ def _trend_of(exact: LocalRecalibrator, positions: FloatArray, blends: FloatArra
     points = scaled(exact, positions)
     some = ((np.arange(min(_BUMPS, len(blends))) + 0.5) * len(blends) / min(_BUMPS, len(blends))).astype(np.intp)
     view = View(points, exact.index_, np.arange(len(points)), points)
-    return learn_trend(view, exact.calibration_, centers=scaled(exact, blends[some]))
+    return learn_trend(view, exact.calibration_, centers=scaled(exact, blends[some]), shapes=("gaussian",))
 
 
 def scaled(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:

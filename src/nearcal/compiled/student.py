@@ -53,7 +53,7 @@ class Bumps:
     @classmethod
     def of(cls, trend: LearntTrend) -> Self:
         """Return the function of a trend, without its values at calibration points."""
-        return cls(trend.origin, trend.width, trend.centers, trend.heights, trend.mean, trend.low, trend.high)
+        return cls(trend.origin, trend.settings.width, trend.centers, trend.heights, trend.mean, trend.low, trend.high)
 
     def __call__(self, points: Any) -> FloatArray:
         """Return the function at points of the scaled space."""

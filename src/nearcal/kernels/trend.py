@@ -1,4 +1,4 @@
-"""A smooth function of position: Gaussian bumps around centres, added up."""
+"""A function of position: bumps around centres, added up."""
 
 import numpy as np
 
@@ -6,13 +6,21 @@ from nearcal.kernels.compile import kernel
 
 
 @kernel
-def add_bumps(points, centers, heights, values):
-    """Write Σ_l c_l exp(-|x - u_l|² / 2) of every point x, in units of the width of a bump."""
+def add_bumps(points, centers, heights, is_round, values):
+    """Write Σ_l c_l b(x - u_l) of every point x, in units of the width of a bump.
+
+    A round bump is b(v) = exp(-|v|² / 2), a pointed one exp(-Σ_a |v_a|).
+    """
     for i in range(len(points)):
         total = 0.0
         for j in range(len(centers)):
-            square = 0.0
-            for a in range(points.shape[1]):
-                square += (points[i, a] - centers[j, a]) ** 2
-            total += heights[j] * np.exp(-0.5 * square)
+            distance = 0.0
+            if is_round:
+                for a in range(points.shape[1]):
+                    distance += (points[i, a] - centers[j, a]) ** 2
+                distance *= 0.5
+            else:
+                for a in range(points.shape[1]):
+                    distance += abs(points[i, a] - centers[j, a])
+            total += heights[j] * np.exp(-distance)
         values[i] = total

@@ -4,16 +4,16 @@ The local-linear correction sees a neighbourhood alone; where that is small its 
 it is not straight. A function learnt from all scores has neither limit, and what it leaves is left to neighbours.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._growing import GrowingRows
-from nearcal._saved import number, savable, saved_array, saved_value
+from nearcal._saved import instance, number, one_of, savable, saved_array, saved_value
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.corrections import Correction, LearntCorrection
 from nearcal.recalibration.neighborhoods import Neighborhoods
@@ -23,15 +23,20 @@ if TYPE_CHECKING:
     from nearcal.recalibration.leave_one_out import LeaveOneOut
 
 Item = TypeVar("Item", bound=np.generic)
+Shape: TypeAlias = Literal["gaussian", "laplace"]
+
+SHAPES: tuple[Shape, ...] = ("gaussian", "laplace")
+_METRICS = {"gaussian": "euclidean", "laplace": "cityblock"}
 
 _LEAST_POINTS = 20
 _MOST_POINTS = 5000  # that a trend is learnt from
-_CENTERS = 400
+_CENTERS = 700
+_CENTERS_TO_CHOOSE = 400  # enough to tell shapes and widths apart
 _WIDTHS = (0.35, 0.7, 1.4, 2.8, 5.6)  # of bumps, in median distances between points
 _RIDGES = 10.0 ** np.arange(-3, 3.25, 0.5)
 _PROBE = 200  # points whose distances tell the median
 _OUTLYING = 6.0  # standard deviations, told by quartiles, beyond which scores are drawn in before they are learnt from
-_NOISE = 1e-9  # relative size of directions that are rounding
+_NOISE = 1e-9  # relative size of what is rounding
 
 
 @savable
@@ -44,13 +49,14 @@ class Trend(Correction):
 
         z_i - f_i(x_i) + f(x).
 
-    f(x) = z̄ + Σ_l c_l exp(-|x - u_l|² / 2h²) has its centres u_l at 400 calibration points, evenly spaced in the order
-    of their positions, or at all. It is the least-squares fit with the penalty λ |f|², the norm being that of the
-    kernel (kernel ridge regression, in Nyström's approximation). h, of five multiples of the median distance between
-    points, and λ are those of the least leave-one-out error, which least squares know in closed form. f is not
-    extrapolated: it stays between its least and greatest values at calibration points. Of more than 5,000 points 5,000
-    stand for all, and scores more than six standard deviations from the median, as quartiles tell it, are drawn in
-    while f is learnt.
+    f(x) = z̄ + Σ_l c_l b((x - u_l) / h) is a sum of bumps b, round ones, exp(-|v|²/2), or pointed ones, exp(-Σ_a |v_a|),
+    which follow steps and kinks along single columns. Their centres u_l are 700 calibration points, evenly spaced in
+    the order of their positions, or all. It is the least-squares fit with the penalty λ |f|², the norm being that of
+    the kernel (kernel ridge regression, in Nyström's approximation). The shape of bumps, h, of five multiples of the
+    median distance between points, and λ are those of the least leave-one-out error, which least squares know in closed
+    form. f is not extrapolated: it stays between its least and greatest values at calibration points. Of more than
+    5,000 points 5,000 stand for all, and scores more than six standard deviations from the median, as quartiles tell
+    it, are drawn in while f is learnt.
 
     It comes before all other corrections. Use it where the model is misspecified, so that its errors follow from
     position: what neighbours then differ by is what position does not tell.
@@ -82,15 +88,25 @@ class Trend(Correction):
         return view.kept["trend"]
 
 
+@savable(shape=one_of(*SHAPES), width=number(5e-324), ridge=number(5e-324))
+@dataclass(frozen=True)
+class TrendSettings:
+    """The shape of bumps, their width, and the ridge that keeps their heights low."""
+
+    shape: Shape
+    width: float
+    ridge: float
+
+
 @savable
 class LearntTrend(LearntCorrection):
     """A function of position and its values at calibration points, to each of whom it owes nothing.
 
     Parameters
     ----------
+    settings : TrendSettings
+        Of bumps; positions are x - origin in units of their width.
     origin : ndarray of shape (d,)
-    width, ridge : float
-        Positions are x - origin in units of the width.
     centers : ndarray of shape (m, d)
         Of bumps, in these units.
     heights : ndarray of shape (m,)
@@ -104,9 +120,8 @@ class LearntTrend(LearntCorrection):
 
     def __init__(
         self,
+        settings: TrendSettings,
         origin: FloatArray,
-        width: float,
-        ridge: float,
         centers: FloatArray,
         heights: FloatArray,
         mean: float,
@@ -114,7 +129,7 @@ class LearntTrend(LearntCorrection):
         high: float,
         values: FloatArray,
     ) -> None:
-        self.origin, self.width, self.ridge, self.mean, self.low, self.high = origin, width, ridge, mean, low, high
+        self.settings, self.origin, self.mean, self.low, self.high = settings, origin, mean, low, high
         self.centers, self.heights = np.ascontiguousarray(centers), np.ascontiguousarray(heights)
         for array in (self.centers, self.heights):
             array.flags.writeable = False  # as if loaded: kernels are compiled for one kind of array
@@ -130,14 +145,15 @@ class LearntTrend(LearntCorrection):
         from nearcal.kernels import trend
 
         total = np.empty(len(points))
-        trend.add_bumps(_place(points, self.origin, self.width), self.centers, self.heights, total)
+        placed = _place(points, self.origin, self.settings.width)
+        trend.add_bumps(placed, self.centers, self.heights, self.settings.shape == "gaussian", total)
         return self.mean + np.clip(total, self.low, self.high)
 
     def seen_in(self, view: View, neighbors: int, calibration: CalibrationScores) -> LearntCorrection:
         """Return the function learnt with the same settings from the points that may be learnt from there."""
-        key = "trend", self.width, self.ridge
+        key = "trend", self.settings
         if key not in view.kept:
-            view.kept[key] = learn_trend(view, calibration, self.width, self.ridge) or LearntCorrection()
+            view.kept[key] = learn_trend(view, calibration, self.settings) or LearntCorrection()
         return view.kept[key]
 
     def move(
@@ -163,25 +179,25 @@ class LearntTrend(LearntCorrection):
         return other
 
     def _to_saved(self) -> dict[str, Any]:
-        names = "origin", "width", "ridge", "centers", "heights", "mean", "low", "high", "values"
+        names = "settings", "origin", "centers", "heights", "mean", "low", "high", "values"
         return {name: getattr(self, name) for name in names}
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> Self:
         numbers = {name: number()(name, saved_value(saved, name)) for name in ("mean", "low", "high")}
-        numbers |= {name: number(5e-324)(name, saved_value(saved, name)) for name in ("width", "ridge")}
+        settings = instance(TrendSettings)("settings", saved_value(saved, "settings"))
         origin = saved_array(saved, "origin", np.float64, (None,))
         centers = saved_array(saved, "centers", np.float64, (None, len(origin)))
         heights = saved_array(saved, "heights", np.float64, (len(centers),))
         values = saved_array(saved, "values", np.float64, (None,))
-        return cls(origin=origin, centers=centers, heights=heights, values=values, **numbers)
+        return cls(settings=settings, origin=origin, centers=centers, heights=heights, values=values, **numbers)
 
 
 class _Fit(NamedTuple):
-    """A fit with one width and ridge: its mean squared error at points left out, heights of bumps, and residuals."""
+    """A fit with some settings: its mean squared error at points left out, heights of bumps, and residuals."""
 
     error: float
-    ridge: float
+    settings: TrendSettings
     heights: FloatArray
     residuals: FloatArray
 
@@ -189,10 +205,10 @@ class _Fit(NamedTuple):
 def learn_trend(
     view: View,
     calibration: CalibrationScores,
-    width: float | None = None,
-    ridge: float | None = None,
+    settings: TrendSettings | None = None,
     *,
     centers: FloatArray | None = None,
+    shapes: Sequence[Shape] = SHAPES,
 ) -> LearntTrend | None:
     """Return the trend of the scores that may be learnt from, with the settings given or the best.
 
@@ -202,55 +218,83 @@ def learn_trend(
     # in the order of positions, so that which of them stand for all does not depend on the order of rows
     speakers = speakers[np.lexsort(view.points[speakers].T[::-1])]
     rows = _evenly_spaced(speakers, _MOST_POINTS)
-    points, scores = view.points[rows], _drawn_in(calibration.z[rows])
-    unit = _typical_distance(_evenly_spaced(points, _PROBE))
-    if len(rows) < _LEAST_POINTS or not unit > 0 or np.ptp(scores) == 0:
-        return None
-    some, origin = _evenly_spaced(np.arange(len(rows)), _CENTERS), points.mean(axis=0)
     weights = np.ones(len(rows)) if calibration.weights is None else calibration.weights.relative[rows]
-    share = weights / weights.sum()
-    mean = float(share @ scores)
-    fits = {}
-    for tried in (width,) if width is not None else [factor * unit for factor in _WIDTHS]:
-        placed = _place(points, origin, tried)
-        at = placed[some] if centers is None else _place(centers, origin, tried)
-        fits[tried] = _fit(placed, at, scores - mean, share, _RIDGES if ridge is None else [ridge])
-    width = min(fits, key=lambda tried: fits[tried].error)
-    fit = fits[width]
-    if ridge is None and not fit.error < float(share @ (scores - mean) ** 2):
+    data = _Data.of(view.points[rows], _drawn_in(calibration.z[rows]), weights)
+    if len(rows) < _LEAST_POINTS or np.ptp(data.scores) == 0:
         return None
-    without = scores - mean - fit.residuals
-    at = _place(points[some] if centers is None else centers, origin, width)
-    learnt = LearntTrend(
-        origin, width, fit.ridge, at, fit.heights, mean,
-        float(without.min()), float(without.max()), np.empty(0),
-    )  # fmt: skip
+    at = _evenly_spaced(data.points, _CENTERS) if centers is None else centers
+    if settings is not None:
+        fit = data.fit(at, settings.shape, settings.width, [settings.ridge])
+    else:
+        few = at if centers is not None else _evenly_spaced(data.points, _CENTERS_TO_CHOOSE)
+        best = min(_tries(data, few, shapes), key=lambda one: one.error, default=None)
+        if best is None or not best.error < data.error_of_the_mean():
+            return None
+        fit = data.fit(at, best.settings.shape, best.settings.width, _RIDGES) if len(few) < len(at) else best
+    without = data.scores - fit.residuals
+    placed = _place(at, data.origin, fit.settings.width)
+    bounds = float(without.min()), float(without.max())
+    learnt = LearntTrend(fit.settings, data.origin, placed, fit.heights, data.mean, *bounds, np.empty(0))
     values = learnt(view.points)
-    values[rows] = mean + without
+    values[rows] = data.mean + without
     return learnt._with(GrowingRows(values))
 
 
-def _fit(points: FloatArray, centers: FloatArray, scores: FloatArray, share: FloatArray, ridges: Any) -> _Fit:
-    """Return the best ridge regression of scores on bumps around centres; all ridges share two decompositions.
+def _tries(data: "_Data", centers: FloatArray, shapes: Sequence[Shape]) -> Iterator[_Fit]:
+    """Yield the best fit of every shape and width of bumps."""
+    for shape in shapes:
+        unit = _typical_distance(_evenly_spaced(data.points, _PROBE), _METRICS[shape])
+        if unit > 0:
+            yield from (data.fit(centers, shape, factor * unit, _RIDGES) for factor in _WIDTHS)
 
-    A residual over 1 less the weight of its point in its own fit is what it would be without the point.
-    """
-    sizes, axes = np.linalg.eigh(_bumps(centers, centers))
-    kept = sizes > _NOISE * sizes[-1]
-    to_heights = axes[:, kept] / np.sqrt(sizes[kept])
-    features = _bumps(points, centers) @ to_heights
-    weights = share * len(share)
-    sizes, axes = np.linalg.eigh((features * weights[:, np.newaxis]).T @ features)
-    turned = features @ axes
-    moments = turned.T @ (weights * scores)
-    fits = []
-    for ridge in ridges:
-        inverse = 1 / (np.maximum(sizes, 0.0) + ridge)
-        leverage = weights * ((turned * turned) @ inverse)
-        residuals = (scores - turned @ (inverse * moments)) / np.maximum(1 - leverage, _NOISE)
-        heights = to_heights @ (axes @ (inverse * moments))
-        fits.append(_Fit(float(share @ residuals**2), float(ridge), heights, residuals))
-    return min(fits, key=lambda fit: fit.error)
+
+class _Data(NamedTuple):
+    """What a trend is learnt from: positions, how far scores are from their mean, and the share of each point."""
+
+    points: FloatArray
+    origin: FloatArray
+    scores: FloatArray
+    mean: float
+    share: FloatArray
+
+    @classmethod
+    def of(cls, points: FloatArray, scores: FloatArray, weights: FloatArray) -> Self:
+        """Take the means out."""
+        share = weights / weights.sum()
+        mean = float(share @ scores)
+        return cls(points, points.mean(axis=0), scores - mean, mean, share)
+
+    def error_of_the_mean(self) -> float:
+        """Return the mean square of what scores are off by."""
+        return float(self.share @ self.scores**2)
+
+    def fit(self, centers: FloatArray, shape: Shape, width: float, ridges: Sequence[float]) -> _Fit:
+        """Return the best ridge regression of scores on bumps around centres; all ridges share two decompositions.
+
+        A residual over 1 less the weight of its point in its own fit is what it would be without the point.
+        """
+        from scipy.linalg import solve_triangular  # slow to import, and only learning needs it
+
+        at = _place(centers, self.origin, width)
+        gram = _bumps(at, at, shape)
+        root = np.linalg.cholesky(gram + _NOISE * len(at) * np.eye(len(at)))  # bumps may be equal, up to rounding
+        bumps = _bumps(_place(self.points, self.origin, width), at, shape)
+        features = solve_triangular(root, bumps.T, lower=True, check_finite=False).T
+        weights = self.share * len(self.share)
+        sizes, axes = np.linalg.eigh((features * weights[:, np.newaxis]).T @ features)
+        turned = features @ axes
+        moments, squares = turned.T @ (weights * self.scores), turned * turned
+        best = None
+        for ridge in ridges:
+            inverse = 1 / (np.maximum(sizes, 0.0) + ridge)
+            leverage = weights * (squares @ inverse)
+            residuals = (self.scores - turned @ (inverse * moments)) / np.maximum(1 - leverage, _NOISE)
+            error = float(self.share @ residuals**2)
+            if best is None or error < best.error:
+                best = _Fit(error, TrendSettings(shape, width, float(ridge)), axes @ (inverse * moments), residuals)
+        assert best is not None
+        heights = solve_triangular(root, best.heights, lower=True, trans="T", check_finite=False)
+        return best._replace(heights=heights)
 
 
 def _evenly_spaced(items: NDArray[Item], most: int) -> NDArray[Item]:
@@ -260,24 +304,26 @@ def _evenly_spaced(items: NDArray[Item], most: int) -> NDArray[Item]:
     return items[((np.arange(most) + 0.5) * len(items) / most).astype(np.intp)]
 
 
-def _bumps(points: FloatArray, centers: FloatArray) -> FloatArray:
+def _bumps(points: FloatArray, centers: FloatArray, shape: Shape) -> FloatArray:
     from scipy.spatial.distance import cdist  # slow to import, and only learning needs it
 
-    return np.exp(-0.5 * cdist(points, centers, "sqeuclidean"))
+    if shape == "gaussian":
+        return np.exp(-0.5 * cdist(points, centers, "sqeuclidean"))
+    return np.exp(-cdist(points, centers, "cityblock"))
 
 
 def _place(points: FloatArray, origin: FloatArray, width: float) -> FloatArray:
     return np.ascontiguousarray((points - origin) / width)
 
 
-def _typical_distance(points: FloatArray) -> float:
+def _typical_distance(points: FloatArray, metric: str) -> float:
     """Return the median distance of points that are not in one place, 0 if all are."""
     from scipy.spatial.distance import pdist
 
     largest = np.abs(points - points[0]).max()
     if not largest > 0:
         return 0.0
-    distances = pdist((points - points[0]) / largest)
+    distances = pdist((points - points[0]) / largest, metric)
     return float(largest * np.median(distances[distances > 0]))
 
 
