@@ -72,7 +72,7 @@ def test_the_settings_are_those_of_the_least_error(monkeypatch, shape):
     for factor, other in ((0.5, ridge), (2.0, ridge), (1.0, ridge * 10)):
         monkeypatch.setattr(trend, "_WIDTHS", (factor,))
         monkeypatch.setattr(trend, "_RIDGES", [other])
-        monkeypatch.setattr(trend, "_typical_distance", lambda points, metric: width)
+        monkeypatch.setattr(trend, "_typical_distance", lambda points, shape: width)
         assert np.mean((CURVED - learnt().values) ** 2) > error
 
 

@@ -26,14 +26,13 @@ Item = TypeVar("Item", bound=np.generic)
 Shape: TypeAlias = Literal["gaussian", "laplace"]
 
 SHAPES: tuple[Shape, ...] = ("gaussian", "laplace")
-_METRICS = {"gaussian": "euclidean", "laplace": "cityblock"}
 
 _LEAST_POINTS = 20
 _MOST_POINTS = 5000  # that a trend is learnt from
 _CENTERS = 700
 _CENTERS_TO_CHOOSE = 400  # enough to tell shapes and widths apart
 _WIDTHS = (0.35, 0.7, 1.4, 2.8, 5.6)  # of bumps, in median distances between points
-_RIDGES = 10.0 ** np.arange(-3, 3.25, 0.5)
+_RIDGES = tuple((10.0 ** np.arange(-3, 3.25, 0.5)).tolist())
 _PROBE = 200  # points whose distances tell the median
 _OUTLYING = 6.0  # standard deviations, told by quartiles, beyond which scores are drawn in before they are learnt from
 _NOISE = 1e-9  # relative size of what is rounding
@@ -243,7 +242,7 @@ def learn_trend(
 def _tries(data: "_Data", centers: FloatArray, shapes: Sequence[Shape]) -> Iterator[_Fit]:
     """Yield the best fit of every shape and width of bumps."""
     for shape in shapes:
-        unit = _typical_distance(_evenly_spaced(data.points, _PROBE), _METRICS[shape])
+        unit = _typical_distance(_evenly_spaced(data.points, _PROBE), shape)
         if unit > 0:
             yield from (data.fit(centers, shape, factor * unit, _RIDGES) for factor in _WIDTHS)
 
@@ -316,14 +315,15 @@ def _place(points: FloatArray, origin: FloatArray, width: float) -> FloatArray:
     return np.ascontiguousarray((points - origin) / width)
 
 
-def _typical_distance(points: FloatArray, metric: str) -> float:
+def _typical_distance(points: FloatArray, shape: Shape) -> float:
     """Return the median distance of points that are not in one place, 0 if all are."""
     from scipy.spatial.distance import pdist
 
     largest = np.abs(points - points[0]).max()
     if not largest > 0:
         return 0.0
-    distances = pdist((points - points[0]) / largest, metric)
+    placed = (points - points[0]) / largest
+    distances = pdist(placed) if shape == "gaussian" else pdist(placed, "cityblock")
     return float(largest * np.median(distances[distances > 0]))
 
 
