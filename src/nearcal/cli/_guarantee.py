@@ -14,7 +14,8 @@ Guarantee: TypeAlias = Annotated[
     typer.Option(help=f"Promise the coverage of intervals: {', '.join(PROMISES)}; see the guide on guarantees."),
 ]
 Share: TypeAlias = Annotated[
-    float | None, typer.Option("--guarantee-share", help="Share of rows set aside for the promise; 0.25 if not said.")
+    float | None,
+    typer.Option("--guarantee-share", help="Share of rows set aside for the promise; 3√n of n rows if not said."),
 ]
 Delta: TypeAlias = Annotated[
     float | None,

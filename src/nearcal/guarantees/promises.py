@@ -19,13 +19,14 @@ from nearcal.recalibration.order_statistics import gaps_needed
 Small: TypeAlias = Literal["infinite", "error"]
 SMALL: tuple[Small, ...] = ("infinite", "error")
 _MOST_NEEDED = 10**7  # points that anybody is told to look for
+_ASIDE = 3.0  # times √n rows are set aside: few to lose for those who learn, and enough to tell levels by
 
 
 @dataclass(frozen=True)
 class Promise:
     """What the promises that set rows aside have in common."""
 
-    share: float | int = 0.25
+    share: float | int | None = None
     seed: int = 0
     groups: Any = field(default=None, repr=False, compare=False)
     small: Small = "infinite"
@@ -33,20 +34,23 @@ class Promise:
     def check(self) -> None:
         """Refuse options that are none."""
         is_count = isinstance(self.share, int | np.integer) and not isinstance(self.share, bool)
-        if not (self.share >= 1 if is_count else isinstance(self.share, float) and 0 < self.share < 1):
+        is_share = isinstance(self.share, float) and 0 < self.share < 1
+        if not (self.share is None or is_share or (is_count and self.share >= 1)):
             raise InvalidParameterError(
-                f"share must lie strictly between 0 and 1, or be a number of rows, got {self.share!r}; 0.25 sets aside "
-                "a quarter"
+                f"share must lie strictly between 0 and 1, or be a number of rows, or None for 3√n rows, got "
+                f"{self.share!r}; 0.25 sets aside a quarter"
             )
         check_count(self.seed, "seed", 0)
         check_choice(self.small, SMALL, "small")
 
-    def set_aside(self, n: int, units: IntArray | None = None) -> tuple[IntArray, IntArray]:
-        """Return the numbers of the rows to learn from, and of those set aside; whole units where rows have such."""
+    def set_aside(self, n: int, units: IntArray | None = None, groups: int = 1) -> tuple[IntArray, IntArray]:
+        """Return the numbers of the rows to learn from, and of those set aside; whole units where rows have such.
+
+        To so many ``groups`` a promise is made each.
+        """
         self.check()
         pieces = n if units is None else int(units.max()) + 1
-        wanted = self.share if isinstance(self.share, float) else int(self.share) / n
-        aside = max(1, round(wanted * pieces))
+        aside = max(1, round(self._share_of(pieces, n, groups) * pieces))
         if aside >= pieces:
             what = "rows" if units is None else "groups of rows that depend on each other"
             raise InvalidInputError(
@@ -56,6 +60,11 @@ class Promise:
         chosen = np.random.default_rng(self.seed).permutation(pieces)[:aside]
         is_aside = np.isin(np.arange(n) if units is None else units, chosen)
         return np.flatnonzero(~is_aside), np.flatnonzero(is_aside)
+
+    def _share_of(self, pieces: int, n: int, groups: int) -> float:
+        if self.share is None:
+            return min(_ASIDE * np.sqrt(groups / pieces), 0.5)
+        return self.share if isinstance(self.share, float) else int(self.share) / n
 
     def _to_saved(self) -> dict[str, Any]:
         # labels have done their work, and a function has no place in a file: new rows' groups are then given
@@ -69,7 +78,7 @@ def _names(name: str, value: Any) -> Any:
     return value
 
 
-_FIELDS = {"share": number(0.0), "seed": count(0), "groups": _names, "small": one_of(*SMALL)}
+_FIELDS = {"share": optional(number(0.0)), "seed": count(0), "groups": _names, "small": one_of(*SMALL)}
 
 
 @savable(**_FIELDS)
@@ -79,8 +88,9 @@ class Marginal(Promise):
 
     Parameters
     ----------
-    share : float or int
-        The share of calibration rows, or their number, that is set aside before anything is learnt from the others.
+    share : float or int, optional
+        The share of calibration rows, or their number, that is set aside before anything is learnt from the others. By
+        default 3√n of n rows, with g groups 3√(ng), but half of them at most.
     seed : int
         Which rows these are.
     groups : array_like, callable, str or sequence of str, optional

@@ -103,7 +103,7 @@ class Aside:
                 "groups of a promise that overlap need rows that do not depend on each other, got groups= as well; "
                 "give labels of groups that share no rows, or guarantee=nc.PAC(...)"
             )
-        rest, held = promise.set_aside(len(rows), units)
+        rest, held = promise.set_aside(len(rows), units, 1 if members is None else len(members.names))
         count = None
         if units is not None:
             held, count = _whole_or_one(promise, held, units)

@@ -30,7 +30,7 @@ SHAPES: tuple[Shape, ...] = ("gaussian", "laplace")
 _LEAST_POINTS = 20
 _MOST_POINTS = 5000  # that a trend is learnt from
 _CENTERS = 700
-_CENTERS_TO_CHOOSE = 400  # enough to tell shapes and widths apart
+_POINTS_TO_CHOOSE, _CENTERS_TO_CHOOSE = 2000, 400  # enough to tell shapes and widths apart
 _WIDTHS = (0.35, 0.7, 1.4, 2.8, 5.6)  # of bumps, in median distances between points
 _RIDGES = tuple((10.0 ** np.arange(-3, 3.25, 0.5)).tolist())
 _PROBE = 200  # points whose distances tell the median
@@ -222,14 +222,12 @@ def learn_trend(
     if len(rows) < _LEAST_POINTS or np.ptp(data.scores) == 0:
         return None
     at = _evenly_spaced(data.points, _CENTERS) if centers is None else centers
-    if settings is not None:
-        fit = data.fit(at, settings.shape, settings.width, [settings.ridge])
-    else:
-        few = at if centers is not None else _evenly_spaced(data.points, _CENTERS_TO_CHOOSE)
-        best = min(_tries(data, few, shapes), key=lambda one: one.error, default=None)
-        if best is None or not best.error < data.error_of_the_mean():
+    if settings is None:
+        fit = _best_fit(data, at, shapes)
+        if fit is None or not fit.error < data.error_of_the_mean():
             return None
-        fit = data.fit(at, best.settings.shape, best.settings.width, _RIDGES) if len(few) < len(at) else best
+    else:
+        fit = data.fit(at, settings.shape, settings.width, [settings.ridge])
     without = data.scores - fit.residuals
     placed = _place(at, data.origin, fit.settings.width)
     bounds = float(without.min()), float(without.max())
@@ -237,6 +235,15 @@ def learn_trend(
     values = learnt(view.points)
     values[rows] = data.mean + without
     return learnt._with(GrowingRows(values))
+
+
+def _best_fit(data: "_Data", centers: FloatArray, shapes: Sequence[Shape]) -> _Fit | None:
+    """Choose shape and width with some of the points and centres, and the ridge with all; None in a single place."""
+    some, few = data.some(_POINTS_TO_CHOOSE), _evenly_spaced(centers, _CENTERS_TO_CHOOSE)
+    best = min(_tries(some, few, shapes), key=lambda one: one.error, default=None)
+    if best is None or (some is data and few is centers):
+        return best
+    return data.fit(centers, best.settings.shape, best.settings.width, _RIDGES)
 
 
 def _tries(data: "_Data", centers: FloatArray, shapes: Sequence[Shape]) -> Iterator[_Fit]:
@@ -262,6 +269,14 @@ class _Data(NamedTuple):
         share = weights / weights.sum()
         mean = float(share @ scores)
         return cls(points, points.mean(axis=0), scores - mean, mean, share)
+
+    def some(self, most: int) -> Self:
+        """Return so many points at most, to stand for all."""
+        if len(self.points) <= most:
+            return self
+        rows = _evenly_spaced(np.arange(len(self.points)), most)
+        share = self.share[rows] / self.share[rows].sum()
+        return self._replace(points=self.points[rows], scores=self.scores[rows], share=share)
 
     def error_of_the_mean(self) -> float:
         """Return the mean square of what scores are off by."""
