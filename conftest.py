@@ -17,6 +17,21 @@ os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imp
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def _keep_kernels_apart():
+    """Point numba to a cache named after the kernels' sources, and drop those of earlier states."""
+    sources = sorted((ROOT / "src/nearcal/kernels").glob("*.py"))
+    sources.append(ROOT / "src/nearcal/_normal_scores.py")  # whose constants are compiled in
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    caches = ROOT / ".pytest_cache" / "numba"
+    for old in caches.glob("*"):
+        if old.name != state:
+            shutil.rmtree(old, ignore_errors=True)
+    os.environ["NUMBA_CACHE_DIR"] = str(caches / state)
+
+
+_keep_kernels_apart()  # before anything is imported: numba reads it then, and other conftest.py import it
+
+
 def pytest_addoption(parser):
     """Say how hard tests/fuzz tries, and where it starts."""
     group = parser.getgroup("fuzz", "random attacks of tests/fuzz")
@@ -42,15 +57,3 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.line(f"{subject:60} {cases:8} cases {defects:5} defects")
     total = f"{len(rows)} subjects"
     terminalreporter.line(f"{total:60} {sum(row[1] for row in rows):8} cases {sum(row[2] for row in rows):5} defects")
-
-
-def pytest_configure(config):
-    """Point numba to a cache named after the kernels' sources, and drop those of earlier states."""
-    sources = sorted((ROOT / "src/nearcal/kernels").glob("*.py"))
-    sources.append(ROOT / "src/nearcal/_normal_scores.py")  # whose constants are compiled in
-    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    caches = ROOT / ".pytest_cache" / "numba"
-    for old in caches.glob("*"):
-        if old.name != state:
-            shutil.rmtree(old, ignore_errors=True)
-    os.environ["NUMBA_CACHE_DIR"] = str(caches / state)

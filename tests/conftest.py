@@ -5,9 +5,12 @@ import pytest
 from nearcal.tuning import choosing, finals
 
 
-@pytest.fixture
-def little_choice(monkeypatch):
-    """Let "auto" mean few candidates, for tests that run programs through and do not judge what is chosen."""
-    few = {"k": (20, 100), "smoothing": ("epanechnikov",), "scaling": ("standard",)}
-    monkeypatch.setattr(choosing, "USUAL", choosing.USUAL | few)
-    monkeypatch.setattr(finals, "_FINALISTS", 1)
+@pytest.fixture(scope="module")
+def little_choice():
+    """Let "auto" mean few candidates in a file, for tests that run programs through and do not judge what is chosen."""
+    few = {"k": (20, 100), "smoothing": ("epanechnikov",), "scaling": ("standard",), "trend": (False,)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "USUAL", choosing.USUAL | few)
+        for name, number in {"_FINALISTS": 1, "_SPACES": 1, "_MOST_ROWS": 300}.items():
+            patch.setattr(finals, name, number)
+        yield

@@ -14,16 +14,17 @@ def what_the_reader_has():
     """Return a network and data as the README takes them for granted: right on average, wrong in every region."""
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(4000, 2)).astype(np.float32)
+    X = rng.uniform(size=(3000, 2)).astype(np.float32)
     y = rng.normal(X[:, 0], 0.1 + X[:, 1])
     net = torch.nn.Linear(2, 1)
     with torch.no_grad():
         net.weight[:] = torch.tensor([[1.0, 0.0]])
         net.bias[:] = 0.0
     others = {"booster": lambda X: (X[:, 0], 0.3 + 0 * X[:, 0]), "forest": lambda X: X.mean(axis=1)}
-    return {**others, "net": net, "X_cal": X[:2000], "y_cal": y[:2000], "X_new": X[2000:], "y_new": y[2000:]}
+    return {**others, "net": net, "X_cal": X[:1000], "y_cal": y[:1000], "X_new": X[1000:], "y_new": y[1000:]}
 
 
+@pytest.mark.usefixtures("little_choice")
 def test_code_blocks_run(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     assert len(blocks(README, "python")) >= 2

@@ -22,12 +22,25 @@ def tables(tmp_path):
     return tmp_path
 
 
-def command(*arguments, **options):
-    """Run in a process of its own, whose output must be in UTF-8."""
+COMMANDS_IN_TURN = """
+import json, sys
+from nearcal.cli._app import prepare_process, run
+prepare_process()
+for arguments in json.loads(sys.argv[1]):
+    code = run(arguments)
+    print(code, end="\\0", flush=True)
+    print(end="\\0", file=sys.stderr, flush=True)
+"""
+
+
+def in_a_process_of_their_own(*commands):
+    """Return the exit code, output and errors of commands in one process, whose output must be in UTF-8."""
+    words = [[str(word) for word in arguments] for arguments in commands]
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
-    return subprocess.run(
-        [sys.executable, "-m", "nearcal.cli", *map(str, arguments)], check=False, env=environment, **options
-    )
+    run = [sys.executable, "-c", COMMANDS_IN_TURN, json.dumps(words)]
+    done = subprocess.run(run, check=True, env=environment, capture_output=True)
+    told = zip(done.stdout.split(b"\0")[:-1], done.stderr.split(b"\0")[:-1], strict=True)
+    return [(int(out[-1:]), out[:-1], err) for out, err in told]
 
 
 # ---- outputs that are inputs ----------------------------------------------------------------------------------------
@@ -84,30 +97,34 @@ def test_latin_1_in_a_column_that_is_kept(folder, nearcal, tables):
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_names_of_files_that_are_not_in_utf_8(suffix, folder, tables):
-    def name(text):
-        return tables / os.fsdecode(f"{text}é.".encode("latin-1") + suffix.encode())
+def test_names_of_files_that_are_not_in_utf_8(tables):
+    def name(text, suffix):
+        return tables / os.fsdecode(f"{text}é.{suffix}".encode("latin-1"))
 
     try:
-        for text in ("cal", "new"):
-            (tables / f"{text}.{suffix}").rename(name(text))
+        for suffix in FORMATS:
+            for text in ("cal", "new"):
+                (tables / f"{text}.{suffix}").rename(name(text, suffix))
     except OSError:
         pytest.skip("the file system takes names in UTF-8 alone")
-    model, page, out = name("model").with_suffix(".nearcal"), name("page").with_suffix(".html"), name("out")
-    done = command("fit", name("cal"), "-o", model, *FIT, "--json", capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert json.loads(done.stdout)["model"] == str(model)
-    done = command("predict", model, name("new"), "-o", out, "--keep", "id", capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"\\udce9" in done.stdout
-    out.rename(tables / f"out.{suffix}")
-    assert len(read_table(tables / f"out.{suffix}")["mean"]) == 50
-    if suffix == "csv":
-        done = command("report", model, name("cal"), "-o", page, capture_output=True)
-        assert (done.returncode, done.stderr) == (0, b"")
-        done = command("fit", name("call"), "-o", model, *FIT, capture_output=True)
-        assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    model, page = name("model", "nearcal"), name("page", "html")
+    commands = []
+    for suffix in FORMATS:
+        commands.append(("fit", name("cal", suffix), "-o", model, *FIT, "--json"))
+        commands.append(("predict", model, name("new", suffix), "-o", name("out", suffix), "--keep", "id"))
+    commands.append(("report", model, name("cal", "csv"), "-o", page))
+    commands.append(("fit", name("call", "csv"), "-o", model, *FIT))
+    *done, reported, refused = in_a_process_of_their_own(*commands)
+    for fit, predict, suffix in zip(done[::2], done[1::2], FORMATS, strict=True):
+        code, out, err = fit
+        assert (code, json.loads(out)["model"], err) == (0, str(model), b"")
+        code, out, err = predict
+        assert (code, err) == (0, b"")
+        assert b"\\udce9" in out
+        name("out", suffix).rename(tables / f"out.{suffix}")
+        assert len(read_table(tables / f"out.{suffix}")["mean"]) == 50
+    assert (reported[0], reported[2]) == (0, b"")
+    assert (refused[0], refused[2].count(b"\n")) == (2, 1)
 
 
 # ---- separators and types in CSV files ------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def expected(setting):
     return {**columns, **{name: trust[name] for name in names}}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not for longer: its processes are busy when idle
 def cluster():
     """A cluster of two processes of one thread each."""
     distributed = pytest.importorskip("distributed")

@@ -22,7 +22,11 @@ def spark():
 
     builder = SparkSession.builder.master("local[2]")
     options = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    for name, value in {**options, "spark.sql.shuffle.partitions": "2"}.items():
+    options["spark.sql.shuffle.partitions"] = "2"
+    # for half a minute: what a longer life would pay back is left out
+    options["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    options |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    for name, value in options.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

@@ -47,7 +47,7 @@ class TwoLayers(ModelAdapter):
 def data():
     """The spread depends on the second of six columns."""
     rng = np.random.default_rng(1)
-    X = rng.uniform(-1, 1, size=(1200, 6))
+    X = rng.uniform(-1, 1, size=(700, 6))
     return X, rng.normal(X[:, 0], np.exp(1.5 * X[:, 1]))
 
 
@@ -64,7 +64,7 @@ def test_it_tunes_prepares_and_passes_the_inputs_once(data, calibrated):
     assert calibrated.tuning.chosen.space == calibrated.layer
     assert calibrated.reason == calibrated.tuning.reason
     assert calibrated.recalibrator is calibrated.tuning.recalibrator
-    assert calibrated.recalibrator.n_cal_ == 1200
+    assert calibrated.recalibrator.n_cal_ == 700
 
 
 def test_predictions_are_those_of_the_parts(data, calibrated):
@@ -425,9 +425,9 @@ def test_weights_are_no_option_of_tuning():
 # ---- groups and time ------------------------------------------------------------------------------------------------
 
 RELATIONS = {
-    "groups": {"groups": np.arange(1200) % 30},
-    "time": {"time": np.arange(1200)[::-1], "gap": 10},
-    "both": {"groups": np.arange(1200) % 30, "time": True},
+    "groups": {"groups": np.arange(700) % 30},
+    "time": {"time": np.arange(700)[::-1], "gap": 10},
+    "both": {"groups": np.arange(700) % 30, "time": True},
 }
 
 
@@ -460,10 +460,10 @@ def test_recalibrators_of_all_rows_have_no_use_for_them(data):
         for relations in ({}, RELATIONS["groups"])
     )
     np.testing.assert_array_equal(plain.predict(data[0][:5]).ppf(0.9), related.predict(data[0][:5]).ppf(0.9))
-    with pytest.raises(nc.InvalidInputError, match=r"groups must have shape \(1200,\)"):
+    with pytest.raises(nc.InvalidInputError, match=r"groups must have shape \(700,\)"):
         nc.calibrate(TwoLayers(), *data, recalibrator=nc.IsotonicRecalibrator(), groups=[1, 2])
 
 
 def test_they_are_no_options_of_the_choice(data):
     with pytest.raises(nc.InvalidParameterError, match="tuning must be a mapping of options"):
-        nc.calibrate(TwoLayers(), *data, tuning={"groups": np.arange(1200)})
+        nc.calibrate(TwoLayers(), *data, tuning={"groups": np.arange(700)})

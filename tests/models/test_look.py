@@ -9,6 +9,7 @@ from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
 
+pytestmark = pytest.mark.usefixtures("little_choice")
 N = 600
 
 

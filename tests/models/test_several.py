@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import nearcal as nc
 
+pytestmark = pytest.mark.usefixtures("little_choice")
 N = 240
 FAST = {"k": (20, 50), "scaling": "standard", "smoothing": "biweight", "shrinkage": False}
 

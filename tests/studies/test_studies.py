@@ -23,6 +23,8 @@ from nearcal_studies.sets import TABLES
 from nearcal_studies.study import Scale
 from nearcal_studies.training import seeded
 
+pytestmark = pytest.mark.usefixtures("little_choice")
+
 
 def smaller(study, **changes):
     """Return the study with other settings."""
@@ -70,7 +72,7 @@ def test_rosenbrock(tmp_path):
 def test_diamonds(tmp_path):
     pytest.importorskip("torch")
     training = {"epochs": 15, "batch_size": 64, "learning_rate": 0.005, "patience": None}
-    study = smaller(Diamonds, rows=4_000, k=60, training=training, density_epochs=5)
+    study = smaller(Diamonds, rows=3_000, k=60, training=training, density_epochs=5)
     run(study, tmp_path, Scale(quick=True))
     mean = means(tmp_path)
     assert mean["glm_local"]["crps"] < mean["glm_base"]["crps"]

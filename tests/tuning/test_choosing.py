@@ -8,13 +8,14 @@ from nearcal.space import calibration_space, scaling, search
 from nearcal.tuning.choosing import Menu
 
 PLAIN = {"linear": False, "shrinkage": False, "trend": False}
+N = 800
 
 
 @pytest.fixture(scope="module")
 def problem():
     """A model with one σ for data whose spread depends on the first of two columns."""
     rng = np.random.default_rng(2)
-    x = rng.uniform(-1, 1, size=(1500, 2))
+    x = rng.uniform(-1, 1, size=(N, 2))
     y = rng.normal(x.sum(axis=1), np.exp(2 * x[:, 0]))
     return nc.Normal(x.sum(axis=1), y.std()), y, {"right": x[:, :1], "both": x, "wrong": x[:, 1:]}
 
@@ -51,12 +52,12 @@ def test_the_table_holds_what_refitting_gives(problem):
 
 def test_a_perfect_model_is_left_alone():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(800, 3))
+    x = rng.normal(size=(500, 3))
     tuning = nc.tune(nc.Normal(x[:, 0], 1.0), rng.normal(x[:, 0], 1.0), x)
     assert tuning.chosen == nc.Candidate("none")
     assert "no recalibration" in tuning.reason
     assert isinstance(tuning.recalibrator, nc.IdentityRecalibrator)
-    assert tuning.recalibrator.n_cal_ == 800
+    assert tuning.recalibrator.n_cal_ == 500
     base = nc.Normal([3.0], 1.0)
     out = tuning.recalibrator.recalibrate(base, [[0.0, 0.0, 0.0]])
     for statistic in (lambda d: d.ppf([0.1, 0.9]), lambda d: d.logpdf(1.0), lambda d: d.z(1.0), lambda d: d.std()):
@@ -96,7 +97,7 @@ def test_neighbourhoods_larger_than_the_set_are_left_out():
 
 def test_components_are_offered_where_a_space_is_wider(problem):
     dist, y, spaces = problem
-    wide = {"wide": np.hstack([spaces["both"], 0.1 * np.random.default_rng(0).normal(size=(1500, 8))]), **spaces}
+    wide = {"wide": np.hstack([spaces["both"], 0.1 * np.random.default_rng(0).normal(size=(N, 8))]), **spaces}
     table = nc.tune(dist, y, wide, k=50, smoothing="uniform", scaling="none", components=(None, 2, 20), **PLAIN).table
     offered = {(row["space"], row["components"]) for row in table if row["components"] == row["components"]}
     assert offered == {("wide", 2.0)}
@@ -104,7 +105,7 @@ def test_components_are_offered_where_a_space_is_wider(problem):
 
 def test_the_first_components_of_a_space_with_two_wide_directions_do_as_well_as_those_two(problem):
     dist, y, spaces = problem
-    noise = 0.01 * np.random.default_rng(0).normal(size=(1500, 8))
+    noise = 0.01 * np.random.default_rng(0).normal(size=(N, 8))
     wide = {"two": spaces["both"], "ten": np.hstack([spaces["both"], noise])}
     table = nc.tune(dist, y, wide, k=50, smoothing="uniform", scaling="none", components=(None, 2), **PLAIN).table
     two, _, reduced = table["crps"][2:]
@@ -128,8 +129,8 @@ def test_progress(problem, capsys):
     workers = nc.Workers(progress=lambda done, total: calls.append((done, total)))
     tuning = nc.tune(dist, y, spaces["both"], k=10, workers=workers)
     # all rows once, those of three local-linear, three with a trend, three with both and two shrunk candidates again
-    assert calls[-1] == (12 * 1500, 12 * 1500)
-    assert {total for _, total in calls} == {12 * 1500}
+    assert calls[-1] == (12 * N, 12 * N)
+    assert {total for _, total in calls} == {12 * N}
     assert all(done > 0 for done, _ in calls)  # what is tried next is no news to a function of numbers
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     calls.clear()
@@ -225,7 +226,8 @@ def test_local_linear_and_relevance_are_found_where_they_pay():
 
 def test_of_many_rows_three_candidates_with_corrections_of_a_kind_are_scored_on_all():
     dist, y, x = drifting(1100, 3)
-    table = nc.tune(dist, y, x, smoothing="biweight", shrinkage=False).table
+    table = nc.tune(dist, y, x, k=(20, 50, 100, 200), smoothing="biweight", shrinkage=False).table
+    assert table["linear"].sum() > 12
     for trend in (False, True):
         assert (table["rows"][table["linear"] & (table["trend"] == trend)] == 1100).sum() <= 3
     assert set(table["rows"].tolist()) <= {250, 1000, 1100}
@@ -277,10 +279,10 @@ def test_without_a_space_to_look_in_there_is_no_race():
 
 
 def test_a_wide_layer_is_tuned_in_bounded_work(monkeypatch):
-    """2,000 columns: leading directions alone are decomposed, once a space and view, and searched."""
+    """1,000 columns: leading directions alone are decomposed, once a space and view, and searched."""
     rng = np.random.default_rng(3)
-    inner = rng.normal(size=(700, 4))
-    wide = inner @ rng.normal(size=(4, 2000)) + 0.1 * rng.normal(size=(700, 2000))
+    inner = rng.normal(size=(350, 4))
+    wide = inner @ rng.normal(size=(4, 1000)) + 0.1 * rng.normal(size=(350, 1000))
     y = rng.normal(inner[:, 0], np.exp(0.5 * inner[:, 1]))
     leading, whole, searched = [], [], []
     find, decompose, build = scaling._leading, scaling._all_axes, calibration_space.build_index
@@ -289,7 +291,7 @@ def test_a_wide_layer_is_tuned_in_bounded_work(monkeypatch):
     monkeypatch.setattr(
         calibration_space, "build_index", lambda *given: searched.append(given[0].shape[1]) or build(*given)
     )
-    tuning = nc.tune(nc.Normal(np.zeros(700), 1.0), y, {"layer": wide})
+    tuning = nc.tune(nc.Normal(np.zeros(350), 1.0), y, {"layer": wide})
     assert tuning.chosen.kind == "local"
     assert set(tuning.table["components"][2:].tolist()) == {50}
     # standard, whiten, and relevance without each fifth of the points; relevance of all if it was chosen

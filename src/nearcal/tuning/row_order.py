@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from scipy.stats import kstwo, rankdata
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import DependenceWarning, warn_user
@@ -49,6 +48,8 @@ def serial_correlation(z: FloatArray) -> float:
     """Return Spearman's correlation of the scores of rows and of those after them; 0 where all are equal."""
     if len(z) < 3:
         return 0.0
+    from scipy.stats import rankdata  # slow to import, and only learning needs it
+
     ranks = rankdata(z)
     ranks = ranks - ranks.mean()
     total = float(ranks @ ranks)
@@ -72,6 +73,8 @@ def ks_p_value(z: FloatArray, units: IntArray | None, weights: FloatArray | None
     """
     p = ndtr(z)
     if weights is not None:
+        from scipy.stats import kstwo
+
         order = np.argsort(p, kind="stable")
         above = np.cumsum(weights[order]) / weights.sum()
         distance = max((above - p[order]).max(), (p[order] - above + weights[order] / weights.sum()).max())
