@@ -101,7 +101,8 @@ def prepare_process() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
-        getattr(sys, name).reconfigure(errors="backslashreplace")  # names of files need not be in UTF-8
+        if hasattr(getattr(sys, name), "reconfigure"):  # a notebook's has not
+            getattr(sys, name).reconfigure(errors="backslashreplace")  # names of files need not be in UTF-8
 
 
 def _as_mistake(error: Exception) -> Mistake:
