@@ -1,7 +1,9 @@
 """Files as they come: other encodings, separators and names, links from output to input; and closed streams."""
 
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -9,6 +11,8 @@ import numpy as np
 import pytest
 from pyarrow import csv
 
+import nearcal as nc
+from nearcal import cli
 from tests.cli.tables import FORMATS, NORMAL, make_table, read_table, write_table
 
 FIT = ("--y", "price", *NORMAL, "--space", "h*", "--k", 50)
@@ -215,6 +219,17 @@ def test_streams_that_are_closed(closed, folder, tables):
     done = subprocess.run(["sh", "-c", script, "sh", *run], capture_output=True, check=False)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
+
+
+def test_streams_that_are_no_files(monkeypatch):
+    """In a notebook ``sys.stdout`` is an object of its own kind."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["nearcal", "--version"])
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.StringIO())
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code, sys.stdout.getvalue()) == (0, f"nearcal {nc.__version__}\n")
 
 
 def test_a_column_of_the_prediction_that_is_there_twice(nearcal, tables):
