@@ -41,7 +41,7 @@ class Guarantees(Study):
         return {
             "sets": scale.choose(20_000, quick=2_000),
             "points": [19, 50, 200, 1000],
-            "programmes": scale.choose({"50": 20_000, "200": 20_000, "1000": 2_000}, quick={"50": 300}),
+            "programmes": scale.choose(dict.fromkeys(("19", "50", "200", "1000"), 20_000), quick={"50": 300}),
             "whole": scale.choose(2_000, quick=60),
             "whole_points": [19, 50],
             "seeds": scale.seed_list(1, first=20),

@@ -94,6 +94,7 @@ def test_corrections_are_learnt_among_all_points(rows, tmp_path):
         ({"k": 5, "corrections": (nc.Fade(to="global"),), "folder": "x"}, "asks for the scores of all points"),
         ({"k": 5, "sample": 10, "folder": "x"}, "sample must be"),
         ({"k": 5, "folder": "nowhere/x"}, "must lie in an existing directory"),
+        ({"k": 5, "folder": "/"}, "must be a new one, or one with shards, got /; name one inside it"),
         ({"k": N + 1, "folder": "x"}, "k must be at most"),
     ],
 )

@@ -370,6 +370,8 @@ class _FirstPass:
 @contextmanager
 def _scratch_beside(folder: Path) -> Iterator[Path]:
     """Yield a folder for what is needed for a while, on the disk where shards will be."""
+    if not folder.absolute().name:
+        raise InvalidParameterError(f"folder must be a new one, or one with shards, got {folder}; name one inside it")
     if not folder.absolute().parent.is_dir():
         raise InvalidParameterError(f"folder must lie in an existing directory, got {folder}; create its parent first")
     scratch = folder.absolute().with_name(f".nearcal-{secrets.token_hex(8)}.scratch")
