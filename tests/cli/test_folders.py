@@ -195,9 +195,17 @@ def test_a_calibration_set_in_shards(nearcal, new, tmp_path):
         assert parquet.read_table(tmp_path / "one" / name).equals(parquet.read_table(tmp_path / "in_shards" / name))
 
 
-def test_dask_evaluates_and_fits_as_one_process(nearcal, folder, new, tmp_path):
-    pytest.importorskip("distributed")
-    engine = ("--engine", "dask", "--workers", "1")
+@pytest.fixture
+def scheduler():
+    """The address of a cluster of one process, that others have started."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}
+    with distributed.LocalCluster(**options, silence_logs=50) as running:
+        yield running.scheduler_address
+
+
+def test_dask_evaluates_and_fits_as_one_process(scheduler, nearcal, folder, new, tmp_path):
+    engine = ("--engine", "dask", "--scheduler", scheduler)
     here, there = (
         json.loads(nearcal("evaluate", folder / "model.nearcal", new, "--json", *more).out)["metrics"]
         for more in ((), engine)

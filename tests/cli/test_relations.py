@@ -10,6 +10,7 @@ import pytest
 import nearcal as nc
 from tests.cli.tables import FORMATS, NORMAL, make_table, write_table
 
+pytestmark = pytest.mark.usefixtures("little_choice")
 ROWS = 300
 RNG = np.random.default_rng(4)
 DAYS = RNG.permutation(ROWS) // 2

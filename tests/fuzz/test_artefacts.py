@@ -110,7 +110,10 @@ SUBJECTS = {
 
 def test_no_class_is_left_out():
     import_savable()
-    assert set(SUBJECTS) == {name for name, cls in savable_classes().items() if cls.__module__.startswith("nearcal.")}
+    classes = savable_classes()
+    # examples of docstrings may have added theirs
+    own = {name for name, cls in classes.items() if getattr(sys.modules[cls.__module__], name, None) is cls}
+    assert set(SUBJECTS) == {name for name in own if classes[name].__module__.startswith("nearcal.")}
 
 
 class User:

@@ -81,7 +81,7 @@ def test_what_is_chosen_follows_the_drift(kind):
     """Predictions are as wide as the latest rows ask for, which is nearer to what comes than all rows are."""
     dist, y, x = drifting(4000, 3)
     cal = slice(0, 3000)
-    options = {"k": 300, "scaling": "standard", "linear": False, "shrinkage": False, "fade": False}
+    options = {"k": 300, "scaling": "standard", "linear": False, "shrinkage": False, "trend": False, "fade": False}
     space = x if kind == "local" else np.zeros(4000)
     with pytest.warns(nc.DependenceWarning, match="change along its rows"):
         tuning = nc.tune(dist[cal], y[cal], space[cal], **options)

@@ -84,7 +84,7 @@ def test_nearest_by_a_guess_among_thinned_points(kind, many, monkeypatch):
     monkeypatch.setattr(_exact, "_MANY_POINTS", many)
     rng = np.random.default_rng(8)
     points = make_points(rng, kind, 6007, 5)
-    queries = np.concatenate([make_points(rng, kind, 300, 5), points[:5], points[:1] + 1e9])
+    queries = np.concatenate([make_points(rng, kind, 100, 5), points[:5], points[:1] + 1e9])
     structure = BlockedBrute(points)
     assert (structure.thinned.thinned is None) == (many == 1000)
     for k in (1, 300, 6007):

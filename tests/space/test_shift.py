@@ -114,13 +114,20 @@ METHODS = {
 }
 
 
+@pytest.fixture(scope="module")
+def estimated():
+    """4,000 calibration points, as many new rows, and the weights."""
+    (cal, dist, y), new = shifted(4000, 7)
+    return (cal, dist, y), new, nc.shift_weights(cal, new[0])
+
+
 @pytest.mark.parametrize("name", METHODS)
-def test_estimated_weights_restore_coverage(name):
+def test_estimated_weights_restore_coverage(name, estimated):
     """Of 4,000 new rows a coverage of 90% has an error of 0.5 points, and of an effective size of 1,500 one of 0.8."""
-    (cal, dist, y), (new, dist_new, y_new) = shifted(4000, 7)
+    (cal, dist, y), (new, dist_new, y_new), found = estimated
     plain, weighted = (
         coverage(METHODS[name]().fit(dist, y, cal, sample_weight=weights).recalibrate(dist_new, new), y_new)
-        for weights in (None, nc.shift_weights(cal, new))
+        for weights in (None, found)
     )
     assert abs(weighted - 0.9) < 0.03
     assert plain < 0.9 - 0.03
