@@ -29,7 +29,7 @@ def places_by_rank(indptr, indices, ranks):
         if size <= _FEW:
             _sort_few(pairs, size)
         else:
-            shift, is_elsewhere = 0, False
+            shift, is_elsewhere = np.int64(0), False
             while (len(ranks) - 1) >> shift > 0:
                 if is_elsewhere:
                     _spread(other, pairs, size, shift, ends)

@@ -6,7 +6,7 @@ cumulated weights are the same to the last bit. A neighbour that counts has one 
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel, once, reduction
+from nearcal.kernels.compile import inner, kernel, reduction
 from nearcal.kernels.summary import find_longest
 from nearcal.kernels.sums import largest_magnitude, sum_in_any_order, sum_squares_in_any_order
 
@@ -90,7 +90,7 @@ def _normalise(weights, total):
         weights[i] = max(share, _UNIT) if weights[i] > 0.0 else 0.0
 
 
-@once
+@inner
 def smooth_all(kind, distances, radius, weights):
     """Write K(d / u) into weights, one loop a kernel so that each is vectorised."""
     u = radius if radius > 0.0 else np.inf  # all neighbours at the query itself: t = 0
