@@ -17,7 +17,7 @@ _BINS = 256
 
 
 class Room(NamedTuple):
-    """Arrays for one neighbourhood at a time, made in Python: each kind that a kernel makes is a function to compile."""
+    """Arrays for one neighbourhood at a time, made in Python: each kind that a kernel makes takes compiling."""
 
     keys: Any
     bins: Any  # of each neighbour
