@@ -81,7 +81,9 @@ class Form(NamedTuple):
     effort: Effort
 
     def __str__(self) -> str:
-        return f"{'trend and ' * self.has_trend}network of {self.effort.hidden} units, {self.effort.steps} steps"
+        hidden, steps, members = self.effort[:3]
+        networks = "network" if members == 1 else f"mean of {members} networks"
+        return f"{'trend and ' * self.has_trend}{networks} of {hidden} units, {steps} steps"
 
 
 @savable(
