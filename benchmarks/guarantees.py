@@ -39,7 +39,7 @@ from nearcal_studies.sets import BASES, TABLES, SetStudy, split, train
 
 COVERAGE = 0.9
 ROWS = (2000, 600, 1000)
-SHARE = None  # of calibration rows, set aside: the default, 3√n of them
+SHARE = None  # of calibration rows, set aside: the default, 5√n of them
 RLCP_SIZE = 100  # effective number of points that RLCP's bandwidth is chosen for
 RESULTS = Path(__file__).parent / "results" / "guarantees.json"
 CLASSIFIER = {"n_estimators": 50, "max_depth": 3, "learning_rate": 0.05, "min_child_samples": 40}
@@ -353,7 +353,7 @@ def shape_words(path):
         f"CRPS with the marginal guarantee relative to that without, of the same 1,000 calibration rows, {len(rows)} "
         f"units: median {np.median(cost):.3f}, largest {cost.max():.3f}, within 2% in {(cost <= 1.02).sum()}. Of that "
         f"the map of the promise itself: median {np.median(of_map):.3f}, largest {of_map.max():.3f}; the rest is that "
-        "3√n = 95 rows are not learnt from."
+        "5√n = 158 rows are not learnt from."
     )
 
 

@@ -29,6 +29,7 @@ PATIENCE = 20  # seconds until no answer counts as a hang
 SUBJECTS = {
     "Alarm": ["CalibrationMonitor after an alarm"],
     "BlockedBrute": ["brute"],
+    "BumpSettings": ["trend and caution"],
     "Bumps": ["compiled, trend, faded to all"],
     "CalibratedModel": ["CalibratedModel"],
     "CalibrationMonitor": ["CalibrationMonitor", "CalibrationMonitor after an alarm"],
@@ -90,6 +91,7 @@ SUBJECTS = {
     "ShardedRecalibrator": ["in shards"],
     "ShardsInFolder": ["in shards"],
     "Shrinkage": ["all corrections"],
+    "SmoothFunction": ["trend and caution"],
     "SortedLine": ["line"],
     "SpaceMap": ["principal components", "boxes"],
     "Standardiser": ["QuantileNetRecalibrator"],
@@ -97,7 +99,6 @@ SUBJECTS = {
     "Surroundings": ["compiled", "compiled, trend, faded to all"],
     "Table": ["CalibratedModel"],
     "Trend": ["trend and caution"],
-    "TrendSettings": ["trend and caution"],
     "Tuning": ["CalibratedModel"],
     "VarianceScaling": ["VarianceScaling"],
     "WaitingRoom": ["OnlineRecalibrator"],

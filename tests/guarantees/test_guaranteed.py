@@ -54,7 +54,7 @@ def test_ends_are_quantiles_at_levels_of_rows_set_aside():
     np.testing.assert_array_equal(several[0][:, 1], lower)
     low, high = out.cdf_bounds(Y_NEW)
     assert ((low <= high) & (high - low < 0.03)).all()
-    assert (np.abs(out.cdf(Y_NEW) - low) < 0.08).all()
+    assert (np.abs(out.cdf(Y_NEW) - low) < 0.15).all()  # three standard errors of a share of 100 points
 
 
 def test_rows_of_a_group_have_that_groups_bounds():
@@ -158,11 +158,11 @@ def test_weights_are_those_of_conformal_prediction_under_shift():
 
 def test_rows_that_depend_on_each_other_count_by_their_groups():
     groups = np.arange(400) // 10
-    rc = fit("marginal", groups=groups)
+    rc = fit(nc.Marginal(share=0.25), groups=groups)
     assert rc.guarantee_.units == 10
     assert np.isinf(rc.recalibrate(NEW, X_NEW).interval(0.9)[1]).all()  # ten groups cannot tell of 90%
     assert np.isfinite(rc.recalibrate(NEW, X_NEW).interval(0.6)[1]).all()
-    assert fit("pac", groups=groups).guarantee_.n == 10
+    assert fit(nc.PAC(share=0.25), groups=groups).guarantee_.n == 10
 
 
 def test_cross_is_the_order_statistic_of_where_rows_would_lie():

@@ -120,6 +120,13 @@ def test_one_group_of_all_is_the_order_statistic():
     assert low < (scores < 0.3).mean() + 0.02 < high + 0.04
 
 
+@pytest.mark.parametrize(("n", "groups", "aside"), [(400, 1, 100), (10_000, 1, 500), (10_000, 4, 1000), (40, 1, 20)])
+def test_rows_set_aside_by_default(n, groups, aside):
+    """5√n of them, more for groups, and half at most."""
+    rest, held = nc.Marginal().set_aside(n, groups=groups)
+    assert (len(held), len(rest)) == (aside, n - aside)
+
+
 def test_groups_that_share_no_rows_have_their_own_order_statistics():
     rng = np.random.default_rng(2)
     scores, label = rng.normal(size=120), rng.integers(0, 2, size=120)

@@ -56,7 +56,7 @@ def test_nothing_is_taken_over_unchecked():
 def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
-        Alarm BlockedBrute Bumps CalibratedModel CalibrationMonitor CalibrationScores Candidate Caution
+        Alarm BlockedBrute BumpSettings Bumps CalibratedModel CalibrationMonitor CalibrationScores Candidate Caution
         ColumnsModel Combination CombinedRecalibrator CompilationLoss CompiledRecalibrator
         ConformalRecalibrator Cross CrossRecalibrator Curve EqualSteps Fade FaissIndex Features Fingerprint
         GlobalRecalibrator Guarantee GuaranteedRecalibrator HeldRows IdentityRecalibrator
@@ -64,8 +64,8 @@ def test_every_class_is_known_once_all_is_imported():
         LeafBoxes LearntCaution LearntFade LearntLinear LearntPolish LearntShrinkage LearntTrend
         LevelTracker LocalLinear LocalRecalibrator Look Marginal Network OnlineRecalibrator OwnIsolation PAC
         PointHead PointWeights Polish QuantileNetRecalibrator QuantileNetwork Radius Ranges Recalibration
-        Scaling ShardedRecalibrator ShardsInFolder Shrinkage SortedLine SpaceMap Standardiser Student
-        Surroundings Table Trend TrendSettings Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
+        Scaling ShardedRecalibrator ShardsInFolder Shrinkage SmoothFunction SortedLine SpaceMap Standardiser Student
+        Surroundings Table Trend Tuning VarianceScaling WaitingRoom WeightedSteps WithinRadius Workers
     """
     expected = names.split()
     assert (

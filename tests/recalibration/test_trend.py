@@ -1,18 +1,13 @@
-"""The trend of scores: a ridge regression against slow twins, and what neighbours are moved by."""
-
-from dataclasses import replace
+"""The trend of scores: what neighbours are moved by."""
 
 import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.recalibration import trend
-from nearcal.recalibration.trend import SHAPES, LearntTrend
-from tests import reference
+from nearcal.recalibration.trend import LearntTrend
 from tests.recalibration.cases import DIST, NEW, SPACE, SPACE_NEW, D, M, N, Y, assert_sound, local
 
 CURVED = Y + np.sin(2 * SPACE[:, 0]) * SPACE[:, 1]
-WEIGHTS = np.random.default_rng(5).uniform(0.2, 3.0, size=N)
 
 
 def learnt(y=CURVED, space=SPACE, dist=DIST, k=15, sample_weight=None, **options) -> LearntTrend:
@@ -23,74 +18,34 @@ def learnt(y=CURVED, space=SPACE, dist=DIST, k=15, sample_weight=None, **options
     return first
 
 
-def only(monkeypatch, shape):
-    """Let bumps have one shape."""
-    tries = trend._tries
-    monkeypatch.setattr(trend, "_tries", lambda data, centers, shapes: tries(data, centers, (shape,)))
-
-
-@pytest.mark.parametrize("sample_weight", [None, WEIGHTS], ids=["equal", "weights"])
-@pytest.mark.parametrize("centers", [400, 20])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_values_at_calibration_points_are_those_of_a_fit_without_each(monkeypatch, shape, centers, sample_weight):
-    monkeypatch.setattr(trend, "_CENTERS", centers)
-    monkeypatch.setattr(trend, "_CENTERS_TO_CHOOSE", 15)
-    only(monkeypatch, shape)
-    found = learnt(sample_weight=sample_weight)
-    assert len(found.centers) == min(centers, N)
-    assert found.settings.shape == shape
-    points = (SPACE - found.origin) / found.settings.width
-    weights = np.ones(N) if sample_weight is None else sample_weight / sample_weight.mean()
-    deviations = CURVED - found.mean
-    assert found.mean == pytest.approx(np.average(CURVED, weights=weights))
-
-    def fitted(kept):
-        ridge = found.settings.ridge
-        return reference.kernel_ridge(points[kept], found.centers, deviations[kept], weights[kept], ridge, shape)
-
-    everyone = np.arange(N)
-    whole = found.mean + reference.bumps(points, found.centers, fitted(everyone), shape)
-    np.testing.assert_allclose(found(SPACE), np.clip(whole, found.mean + found.low, found.mean + found.high), atol=1e-6)
-    for row in range(0, N, 7):
-        without = reference.bumps(points[[row]], found.centers, fitted(np.delete(everyone, row)), shape)[0]
-        assert found.values[row] == pytest.approx(found.mean + without, abs=1e-6)
-
-
 def test_neighbours_are_moved_along_the_function():
     found, plain, moved = learnt(), local(y=CURVED), local(y=CURVED, corrections=(nc.Trend(),))
     near, (values, _) = plain.neighbors(slice(None)), moved.weighted_sample(slice(None))
-    expected = CURVED[near.indices] - found.values[near.indices] + found(SPACE_NEW)[:, np.newaxis]
+    here = found.location(SPACE_NEW)
+    assert found.spread is None
+    expected = CURVED[near.indices] - found.location.values[near.indices] + here[:, np.newaxis]
     np.testing.assert_allclose(values, NEW.loc[:, np.newaxis] + NEW.scale[:, np.newaxis] * expected, rtol=1e-10)
-    assert not np.allclose(found(SPACE_NEW), found.mean, atol=0.1)
+    assert not np.allclose(here, found.location.mean, atol=0.1)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_the_settings_are_those_of_the_least_error(monkeypatch, shape):
-    only(monkeypatch, shape)
-    best = learnt()
-    width, ridge, error = best.settings.width, best.settings.ridge, np.mean((CURVED - best.values) ** 2)
-    for factor, other in ((0.5, ridge), (2.0, ridge), (1.0, ridge * 10)):
-        monkeypatch.setattr(trend, "_WIDTHS", (factor,))
-        monkeypatch.setattr(trend, "_RIDGES", [other])
-        monkeypatch.setattr(trend, "_typical_distance", lambda points, shape: width)
-        assert np.mean((CURVED - learnt().values) ** 2) > error
-
-
-def test_bumps_are_round_where_scores_are_smooth_and_pointed_where_they_step():
-    """Of five columns, a wave across all of them needs round bumps, and a sum of steps pointed ones."""
-    rng = np.random.default_rng(2)
-    space = rng.uniform(-2, 2, size=(600, 5))
-    smooth, steps = np.sin(0.7 * space.sum(axis=1)), (space > 0.3).sum(axis=1) - 2.0
-    model = nc.Normal(np.zeros(600), 1.0)
-    shapes = [learnt(f + 0.1 * rng.normal(size=600), space, model).settings.shape for f in (smooth, steps)]
-    assert shapes == ["gaussian", "laplace"]
-
-
-def test_it_is_not_extrapolated():
-    found = learnt()
-    values = found(np.random.default_rng(1).normal(size=(200, D)) * 5)
-    least, greatest = found.values.min(), found.values.max()
-    assert ((values >= least - 1e-12) & (values <= greatest + 1e-12)).all()
+def test_neighbours_spread_as_scores_do_where_the_row_is():
+    """The spread of scores grows tenfold from one end to the other; all of them are everybody's neighbours."""
+    rng = np.random.default_rng(8)
+    x = rng.uniform(-1, 1, size=(800, 1))
+    true = np.exp(1.15 * x[:, 0])
+    model = nc.Normal(np.zeros(800), 1.0)
+    rc = nc.LocalRecalibrator(800, corrections=(nc.Trend(),)).fit(
+        model, np.sin(3 * x[:, 0]) + true * rng.normal(size=800), x
+    )
+    (found,) = rc.corrections_
+    new = np.array([[-0.8], [0.0], [0.8]])
+    result = rc.recalibrate(model[:3], new)
+    values, _ = result.weighted_sample(slice(None))
+    near = result.neighbors(slice(None)).indices
+    residuals = rc.calibration_.z[near] - found.location.values[near]
+    stretched = residuals * np.exp(found.spread(new)[:, np.newaxis] - found.spread.values[near])
+    np.testing.assert_allclose(values, found.location(new)[:, np.newaxis] + stretched, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(result.std(), np.exp(1.15 * new[:, 0]), rtol=0.15)
 
 
 def test_it_makes_a_wrong_model_sharp():
@@ -158,16 +113,10 @@ def test_points_that_come_later_get_the_function_as_it_was():
     rc = nc.LocalRecalibrator(15, corrections=(nc.Trend(),)).fit(DIST[:40], CURVED[:40], SPACE[:40])
     (first,) = rc.corrections_
     (updated,) = rc.update(DIST[40:], CURVED[40:], SPACE[40:]).corrections_
+    first, updated = first.location, updated.location
     np.testing.assert_array_equal(updated.values, np.concatenate([first.values, first(SPACE[40:])]))
     (left,) = rc.forget(keep_last=30).corrections_
-    np.testing.assert_array_equal(left.values, updated.values[-30:])
+    np.testing.assert_array_equal(left.location.values, updated.values[-30:])
     (again,) = rc.relearn().corrections_
-    np.testing.assert_array_equal(again.values, learnt(CURVED[-30:], SPACE[-30:], DIST[-30:]).values)
-
-
-def test_the_order_of_points_is_a_matter_of_rounding():
-    order = np.random.default_rng(3).permutation(N)
-    before, after = learnt(), learnt(CURVED[order], SPACE[order])
-    assert after.settings.width == pytest.approx(before.settings.width, rel=1e-12)
-    assert replace(after.settings, width=1.0) == replace(before.settings, width=1.0)
-    np.testing.assert_allclose(after.values, before.values[order], atol=1e-7)  # directions of size 1e-9 are left out
+    expected = learnt(CURVED[-30:], SPACE[-30:], DIST[-30:]).location.values
+    np.testing.assert_array_equal(again.location.values, expected)

@@ -15,7 +15,7 @@ Guarantee: TypeAlias = Annotated[
 ]
 Share: TypeAlias = Annotated[
     float | None,
-    typer.Option("--guarantee-share", help="Share of rows set aside for the promise; 3√n of n rows if not said."),
+    typer.Option("--guarantee-share", help="Share of rows set aside for the promise; 5√n of n rows if not said."),
 ]
 Delta: TypeAlias = Annotated[
     float | None,

@@ -13,8 +13,9 @@ from nearcal.recalibration import LocalRecalibrator, Radius
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.fade import LearntFade, log_isolation
 from nearcal.recalibration.neighborhoods import KNearest, WithinRadius
+from nearcal.recalibration.smooth import Choice, SmoothFunction
 from nearcal.recalibration.steps import Steps
-from nearcal.recalibration.trend import LearntTrend, learn_trend
+from nearcal.recalibration.trend import learn_location
 from nearcal.space import CalibrationSpace, Scaling, View
 
 MOST_POINTS = 8000  # calibration points in a lesson
@@ -41,7 +42,7 @@ class Lesson:
         A smooth function of position learnt from all scores, at each point as it would be without it.
     rows, z, weights : ndarray of shape (c,)
         Numbers of the c calibration points, their scores, and how much each counts.
-    function : LearntTrend or None
+    function : SmoothFunction or None
     """
 
     positions: FloatArray
@@ -51,7 +52,7 @@ class Lesson:
     rows: IntArray
     z: FloatArray
     weights: FloatArray
-    function: LearntTrend | None
+    function: SmoothFunction | None
 
     @property
     def points(self) -> int:
@@ -151,12 +152,12 @@ def _left_out_description(exact: LocalRecalibrator, points: IntArray) -> FloatAr
     return np.stack([log_isolation(exact.neighborhood_, isolation), np.log(known[:, 1])], axis=1)
 
 
-def _trend_of(exact: LocalRecalibrator, positions: FloatArray, blends: FloatArray) -> LearntTrend | None:
+def _trend_of(exact: LocalRecalibrator, positions: FloatArray, blends: FloatArray) -> SmoothFunction | None:
     """Return a trend of all scores for the student, as :class:`nearcal.Trend` has it, with bumps between points."""
     points = scaled(exact, positions)
     some = ((np.arange(min(_BUMPS, len(blends))) + 0.5) * len(blends) / min(_BUMPS, len(blends))).astype(np.intp)
     view = View(points, exact.index_, np.arange(len(points)), points)
-    return learn_trend(view, exact.calibration_, centers=scaled(exact, blends[some]), shapes=("gaussian",))
+    return learn_location(view, exact.calibration_, choice=Choice(("gaussian",)), centers=scaled(exact, blends[some]))
 
 
 def scaled(exact: LocalRecalibrator, positions: FloatArray) -> FloatArray:

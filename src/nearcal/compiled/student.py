@@ -21,7 +21,7 @@ from nearcal.compiled.network import (
     train,
 )
 from nearcal.recalibration.polish import LearntPolish
-from nearcal.recalibration.trend import LearntTrend
+from nearcal.recalibration.smooth import SmoothFunction
 
 NODES = len(LEVEL_SCORES)
 
@@ -51,7 +51,7 @@ class Bumps:
         require(fits, f"centers must be {len(self.heights)} in {len(self.origin)} columns, got {self.centers.shape}")
 
     @classmethod
-    def of(cls, trend: LearntTrend) -> Self:
+    def of(cls, trend: SmoothFunction) -> Self:
         """Return the function of a trend, without its values at calibration points."""
         return cls(trend.origin, trend.settings.width, trend.centers, trend.heights, trend.mean, trend.low, trend.high)
 

@@ -25,7 +25,7 @@ from scipy.special import ndtri
 from nearcal._arrays import FloatArray
 from nearcal._cached import cached_property
 from nearcal.recalibration.curve import Curve
-from nearcal.recalibration.order_statistics import IDENTITY, OrderStatistics
+from nearcal.recalibration.order_statistics import IDENTITY, OrderStatistics, steadied
 
 STEP = 1e-8  # by which a level is lowered, to stand on the lower side of a jump: above the tolerance of the solver
 TOLERANCE = 1e-10
@@ -89,8 +89,11 @@ class ConditionalQuantiles(OrderStatistics):
 
     @property
     def thin_law(self) -> Curve:
-        """The same: it is known at few levels."""
-        return self.law
+        """The same, steadied: it is known at few levels."""
+        if self.law is IDENTITY:
+            return self.law
+        after, before = self.law.line.scores[0], self.law.line.values[0]
+        return Curve.shared(after, steadied(after, before, len(self)))
 
     @property
     def has_atoms(self) -> bool:

@@ -19,7 +19,7 @@ from nearcal.recalibration.order_statistics import gaps_needed
 Small: TypeAlias = Literal["infinite", "error"]
 SMALL: tuple[Small, ...] = ("infinite", "error")
 _MOST_NEEDED = 10**7  # points that anybody is told to look for
-_ASIDE = 3.0  # times √n rows are set aside: few to lose for those who learn, and enough to tell levels by
+_ASIDE = 5.0  # times √n rows are set aside: few to lose for those who learn, and enough to tell levels by
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Promise:
         is_share = isinstance(self.share, float) and 0 < self.share < 1
         if not (self.share is None or is_share or (is_count and self.share >= 1)):
             raise InvalidParameterError(
-                f"share must lie strictly between 0 and 1, or be a number of rows, or None for 3√n rows, got "
+                f"share must lie strictly between 0 and 1, or be a number of rows, or None for 5√n rows, got "
                 f"{self.share!r}; 0.25 sets aside a quarter"
             )
         check_count(self.seed, "seed", 0)
@@ -90,7 +90,7 @@ class Marginal(Promise):
     ----------
     share : float or int, optional
         The share of calibration rows, or their number, that is set aside before anything is learnt from the others. By
-        default 3√n of n rows, with g groups 3√(ng), but half of them at most.
+        default 5√n of n rows, with g groups 5√(ng), but half of them at most.
     seed : int
         Which rows these are.
     groups : array_like, callable, str or sequence of str, optional

@@ -343,7 +343,7 @@ class LocalRecalibrator(ChangingSet):
                 known = len(correction.places), len(correction.center)
                 require(known == shape, "a local-linear correction must have n_cal_ places of the space's dimension")
             if isinstance(correction, LearntTrend):
-                known = len(correction.values), len(correction.origin)
+                known = len(correction.location.values), len(correction.location.origin)
                 require(known == shape, "a trend must have n_cal_ values in a space of its dimension")
             if isinstance(correction, LearntFade) and correction.ranges is not None:
                 width = correction.ranges.width

@@ -7,12 +7,14 @@ exchangeable with it. That is all that conformal prediction uses; ties only make
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, betaincinv, ndtri
+from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._cached import cached_property
 from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal.recalibration.curve import Curve
+
+_MOST_SQUARED = 25.0  # standard errors, squared, that one score counts for
 
 
 class Masses:
@@ -32,6 +34,7 @@ class Masses:
         #: the probability of the first i scores, and of the last i, i = 0, …, n
         self.first = np.concatenate([[0.0], np.cumsum(weights)]) / total
         self.last = np.concatenate([[0.0], np.cumsum(weights[::-1])]) / total
+        self.effective_size = float(weights.sum() ** 2 / (weights @ weights))
 
     def middles(self) -> tuple[FloatArray, FloatArray]:
         """Return the probability below and above each score, of which half of its own and half of the new point's."""
@@ -118,10 +121,13 @@ class OrderStatistics:
 
     @cached_property
     def thin_law(self) -> Curve:
-        """The same through about ∛n of the scores: the shape is the recalibrator's, and noise is no shape."""
+        """The same through about ∛n of the scores, steadied: the shape is the recalibrator's, and noise is no shape."""
         after, before = self.law.line.scores[0], self.law.line.values[0]
+        if not before[0] < before[-1] or self.law is IDENTITY:
+            return self.law
         places = few_places(after)
-        return Curve.shared(after[places], before[places]) if before[0] < before[-1] else self.law
+        size = len(self) if self.masses is None else self.masses.effective_size
+        return Curve.shared(after[places], steadied(after[places], before[places], size))
 
     @property
     def has_atoms(self) -> bool:
@@ -186,6 +192,19 @@ class WidestOf(OrderStatistics):
 def _outermost(bounds: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     lows, highs = zip(*bounds, strict=True)
     return np.minimum.reduce(lows), np.maximum.reduce(highs)
+
+
+def steadied(after: FloatArray, before: FloatArray, size: float) -> FloatArray:
+    """Return scores that should have been ``after``, drawn towards it as far as so few points could be off by chance.
+
+    Differences count in standard errors of quantiles of ``size`` points, and are shortened by James and Stein's factor:
+    none is left of those that chance explains. A single one counts for 5 standard errors at most.
+    """
+    level = ndtr(after)
+    variance = level * (1 - level) * 2 * np.pi * np.exp(after**2) / size
+    squares = (before - after) ** 2 / variance
+    kept = 1 - 1 / max(float(np.minimum(squares, _MOST_SQUARED).mean()), 1.0)
+    return after + kept * (before - after)
 
 
 def few_places(after: FloatArray) -> IntArray:
