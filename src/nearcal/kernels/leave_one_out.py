@@ -7,7 +7,7 @@ size.
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, kernel, once
 from nearcal.kernels.quantiles import _sort as sort_pairs
 from nearcal.kernels.select import keep_smallest
 from nearcal.kernels.weights import add_up, smooth_all
@@ -84,7 +84,7 @@ def sample_crps(values, weights, y, crps):
         crps[row] = weighted_crps(sample, own, add_up(own), y[row])
 
 
-@inner
+@once
 def _order(values, weights, counts, ordered, own):
     """Write values in increasing order, and their weights: into bins of equal width, then by Shell's method."""
     low, high = np.inf, -np.inf
@@ -110,7 +110,7 @@ def _bin(value, low, scale):
     return np.int64(min(place, _BINS - 1.0)) if place >= 1.0 else np.int64(0)
 
 
-@inner
+@once
 def _last_label(keys, labels, count, bound):
     """Return the largest index among the nearest that lie at exactly the bound."""
     last = np.int32(-1)
@@ -120,7 +120,7 @@ def _last_label(keys, labels, count, bound):
     return last
 
 
-@inner
+@once
 def _narrow(near, ids, sample, count, bound, last):
     """Keep what is nearer than the bound, and what is at it up to the last index, in the same order."""
     kept = 0

@@ -107,7 +107,7 @@ def _fill_histogram(keys, weights, bins, below, counts):
         below[b + 1] += below[b]
 
 
-@inner
+@once
 def _find_bin(below, counts, level):
     """Return the bin that holds a level: one of positive weight."""
     if level >= 1.0:
@@ -122,7 +122,7 @@ def _find_bin(below, counts, level):
     return chosen
 
 
-@inner
+@once
 def _last_not_above(below, target):
     """Return the last bin with at most the target weight below it; 0 if there is none."""
     low, high = 0, _BINS
@@ -177,7 +177,7 @@ def _sort(keys, weights):
         gap //= 3
 
 
-@inner
+@once
 def _pick(keys, weights, below, level):
     """Return the key at the level inside a sorted bin, given the weight below the bin."""
     cumulated = below

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, kernel, once
 from nearcal.kernels.summary import find_longest
 
 _FEW = 24  # an insertion sort is cheaper
@@ -44,7 +44,7 @@ def places_by_rank(indptr, indices, ranks):
     return places
 
 
-@inner
+@once
 def _sort_few(pairs, size):
     for i in range(1, size):
         pair, j = pairs[i], i

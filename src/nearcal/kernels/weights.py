@@ -6,7 +6,7 @@ cumulated weights are the same to the last bit. A neighbour that counts has one 
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel, reduction
+from nearcal.kernels.compile import inner, kernel, once, reduction
 from nearcal.kernels.summary import find_longest
 from nearcal.kernels.sums import largest_magnitude, sum_in_any_order, sum_squares_in_any_order
 
@@ -22,12 +22,11 @@ def weigh(indptr, distances, radius, kind):
     have beside its neighbours.
     """
     rows = len(indptr) - 1
-    weights = np.empty(len(distances))
-    effective_size = np.zeros(rows)
-    self_weight = np.zeros(rows)
+    weights, effective_size, self_weight = np.empty(len(distances)), np.empty(rows), np.empty(rows)
     for row in range(rows):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
+            effective_size[row] = self_weight[row] = 0.0
             continue
         own = weights[start:stop]
         smooth_all(kind, distances[start:stop], radius[row], own)
@@ -81,7 +80,7 @@ def _sum_products(x, y, largest, terms):
     return sum_in_any_order(terms[: len(x)], len(x), largest)
 
 
-@inner
+@once
 def _normalise(weights, total):
     """Divide weights by their sum, and round them to whole units."""
     scale = 1.0 / total
