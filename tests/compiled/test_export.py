@@ -5,9 +5,11 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
+from nearcal.compiled import compiling, lessons
 from nearcal.compiled.bases import GammaBase, NormalBase, family_of
-from nearcal.compiled.network import LEVEL_SCORES
+from nearcal.compiled.network import LEVEL_SCORES, Effort
 from nearcal.compiled.program import reading
+from nearcal.compiled.student import Form
 from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near, fitted
 
 onnx = pytest.importorskip("onnx")
@@ -85,6 +87,21 @@ def test_all_kinds_of_surroundings(options, tmp_path):
     assert_agrees(
         run_onnx(path, {**NormalBase().parameters(base), "position": space}), compiled.recalibrate(base, space)
     )
+
+
+@pytest.mark.parametrize(("shape", "worth"), [("gaussian", 0.0), ("laplace", np.inf)])
+def test_round_and_pointed_bumps(shape, worth, tmp_path, monkeypatch):
+    monkeypatch.setattr(lessons, "_WORTH_ITS_TIME", worth)
+    monkeypatch.setattr(compiling, "_forms", lambda fit, tolerance: [Form(True, Effort(8, 50))])
+    own = compile_quickly(fitted(200))
+    assert own.student_.bumps.shape == shape
+    space, base = np.random.default_rng(1).uniform(0.9, 3.1, size=(M, 2)), BASES["normal"]
+    own.to_onnx(tmp_path / "own.onnx", base=base, levels=LEVELS)
+    inputs = {"loc": base.loc[:, None], "scale": base.scale[:, None], "position": space}
+    assert_agrees(run_onnx(tmp_path / "own.onnx", inputs), own.recalibrate(base, space))
+    given = {name: torch.tensor(values) for name, values in inputs.items()}
+    answers = own.to_torch(base=base, levels=LEVELS)(**given)
+    assert_agrees({name: value.numpy() for name, value in answers.items()}, own.recalibrate(base, space))
 
 
 def test_one_law_of_all_rows(tmp_path):

@@ -57,6 +57,16 @@ def test_training_finds_a_function_of_its_inputs():
     assert np.corrcoef(located, x[:, 0])[0, 1] > 0.98
 
 
+def test_an_average_is_one_network():
+    rng = np.random.default_rng(2)
+    several = [
+        Network(*(rng.normal(size=shape).astype(np.float32) for shape in Network.shapes(4, 6))) for _ in range(3)
+    ]
+    x = rng.normal(size=(10, 4)).astype(np.float32)
+    expected = np.mean([one(x) for one in several], axis=0)
+    np.testing.assert_allclose(Network.averaged(several)(x), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_increments_add_up_outwards():
     nodes = np.sort(np.random.default_rng(0).normal(size=len(LEVEL_SCORES)))
     np.testing.assert_allclose(nodes[15] + np.diff(nodes) @ outwards(), nodes, atol=1e-12)

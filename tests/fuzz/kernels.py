@@ -358,7 +358,7 @@ ATTACKS = {
         "tree.find_leaves",
     ],
     attack_growing: ["growing.merge_nearest"],
-    attack_weighted_quantiles: ["quantiles.weighted_quantiles"],
+    attack_weighted_quantiles: ["quantiles.write_quantiles"],
     attack_summaries: ["summary.row_moments", "summary.weight_below", "summary.weighted_moments"],
     attack_weigh: ["weights.weigh"],
     attack_weigh_points: ["weights.weigh_points"],

@@ -4,9 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import nearcal as nc
-from nearcal.recalibration.row_drift import FALSE_ALARM, correlation_with_order, latest_rows
+from nearcal.recalibration.row_drift import FALSE_ALARM, average_ranks, correlation_with_order, latest_rows
 
 N = 1200
 RNG = np.random.default_rng(8)
@@ -117,3 +118,8 @@ def test_groups_alone_and_an_order_that_means_nothing_are_not_looked_at():
 def test_the_parameter_is_checked():
     with pytest.raises(nc.InvalidParameterError, match="drift must be"):
         nc.LocalRecalibrator(5, quantile_rule="predictive", corrections=(nc.Polish(drift="yes"),)).fit(*drifting(20, 1))
+
+
+def test_average_ranks_are_scipys():
+    values = np.random.default_rng(5).integers(0, 40, 100).astype(float)
+    np.testing.assert_array_equal(average_ranks(values), stats.rankdata(values))

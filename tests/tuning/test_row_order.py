@@ -10,7 +10,7 @@ import nearcal as nc
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.space import CalibrationSpace, as_folds
 from nearcal.tuning.choice import mean_and_error
-from nearcal.tuning.row_order import is_dependent, ks_p_value, serial_correlation
+from nearcal.tuning.row_order import is_dependent, is_normal, serial_correlation
 from nearcal.tuning.scoring import Scorer
 from tests.tuning.test_scoring import FAMILIES, calibration_set
 
@@ -224,12 +224,18 @@ def test_uniformity_allows_for_dependence():
     rejected = {"rows": 0, "units": 0}
     for _ in range(200):
         z = autoregressive(1000, rng, 0.8)
-        rejected["rows"] += ks_p_value(z, None) < 0.05
-        rejected["units"] += ks_p_value(z, np.arange(1000) * 30 // 1000) < 0.05
+        rejected["rows"] += not is_normal(z, None, None, 0.05)
+        rejected["units"] += not is_normal(z, np.arange(1000) * 30 // 1000, None, 0.05)
     assert rejected["rows"] > 80  # of 200, of a model that is right
     assert rejected["units"] <= 24  # 5% of 200 are 10, with a standard deviation of 3; 30 units estimate the effect
 
 
 def test_without_units_the_test_is_scipys():
-    z = np.random.default_rng(4).normal(size=300)
-    np.testing.assert_allclose(ks_p_value(z, None), stats.kstest(z, "norm").pvalue, rtol=1e-9)
+    rng = np.random.default_rng(4)
+    for shift in (0.0, 0.08, 0.15, 0.4):  # p-values from 0.9 to 1e-8
+        z = rng.normal(shift, size=300)
+        p = stats.kstest(z, "norm").pvalue
+        for level in (p / 3, p * (1 - 1e-9)):
+            assert is_normal(z, None, None, level)
+        for level in (p * (1 + 1e-9), 3 * p):
+            assert not is_normal(z, None, None, level)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import nearcal as nc
 from nearcal._sample_weights import PointWeights
@@ -9,7 +10,7 @@ from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.space import CalibrationSpace, as_folds
 from nearcal.tuning import weighted_scoring
 from nearcal.tuning.choice import Comparison, mean_and_error
-from nearcal.tuning.row_order import ks_p_value
+from nearcal.tuning.row_order import is_normal
 from nearcal.tuning.weighted_scoring import WeightedScorer
 from tests.tuning.test_scoring import FAMILIES, SMOOTHINGS, N, calibration_set
 
@@ -136,11 +137,12 @@ def test_kolmogorov_smirnov_by_weight():
     rng = np.random.default_rng(3)
     x = rng.normal(size=2000)
     weights = np.exp(x - 0.5)  # makes it N(1, 1)
-    assert ks_p_value(x - 1, None, weights / weights.mean()) > 0.05
-    assert ks_p_value(x - 1, None) < 1e-6
-    assert ks_p_value(x, None, weights / weights.mean()) < 1e-6
-    equal = ks_p_value(x, None, np.full(2000, 1.0))
-    np.testing.assert_allclose(equal, ks_p_value(x, None), rtol=1e-6)
+    assert is_normal(x - 1, None, weights / weights.mean(), 0.05)
+    assert not is_normal(x - 1, None, None, 1e-6)
+    assert not is_normal(x, None, weights / weights.mean(), 1e-6)
+    p = stats.kstest(x, "norm").pvalue
+    assert is_normal(x, None, np.full(2000, 1.0), p * (1 - 1e-6))
+    assert not is_normal(x, None, np.full(2000, 1.0), p * (1 + 1e-6))
 
 
 # ---- the choice -----------------------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ def _forms(fit: CrossFit, tolerance: float) -> Iterator[Form]:
         best = min([best, *map(fit.attempt, small[1:])], key=lambda trial: trial.loss)
     if best.loss <= tolerance / 2:
         yield best.form
-    large = fit.attempt(Form(best.form.has_trend, Effort(128, 3 * steps)))
+    large = fit.attempt(Form(best.form.has_trend, Effort(64, 2 * steps, members=2)))
     yield min(best, large, key=lambda trial: trial.loss).form
     yield large.form
 

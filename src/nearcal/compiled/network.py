@@ -64,6 +64,20 @@ class Network(NamedTuple):
         return cls(*drawn)
 
     @classmethod
+    def averaged(cls, networks: "list[Network]") -> "Network":
+        """Return one network whose outputs are the mean of several: their units side by side, in blocks."""
+        first, first_bias, second, second_bias, third, around, bias = zip(*networks, strict=True)
+        h = len(first_bias[0])
+        blocks = np.zeros((len(networks) * h, len(networks) * h), np.float32)
+        for place, block in enumerate(second):
+            blocks[place * h : (place + 1) * h, place * h : (place + 1) * h] = block
+        share = np.float32(1 / len(networks))
+        return cls(
+            np.concatenate(first, axis=1), np.concatenate(first_bias), blocks, np.concatenate(second_bias),
+            share * np.concatenate(third), share * sum(around), share * sum(bias),
+        )  # fmt: skip
+
+    @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> "Network":
         f, h = saved_array(saved, "first", np.float32, (None, None)).shape
         checks = {name: array(np.float32, shape) for name, shape in cls.shapes(f, h)._asdict().items()}
@@ -106,15 +120,21 @@ class Units(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """How large a network is, and how long it learns."""
+    """How many networks are averaged, how large each is, and how long it learns."""
 
     hidden: int
     steps: int
+    members: int = 1
     batch: int = 128
     rate: float = 3e-3
 
 
 def train(inputs: Singles, targets: Targets, units: Units, effort: Effort, rng: np.random.Generator) -> Network:
+    """Fit networks, each from a start and in an order of its own, and average them."""
+    return Network.averaged([_train(inputs, targets, units, effort, rng) for _ in range(effort.members)])
+
+
+def _train(inputs: Singles, targets: Targets, units: Units, effort: Effort, rng: np.random.Generator) -> Network:
     """Fit a network by Adam: L1 to tables, and of points with a response half of their CRPS, node by node.
 
     Both are sums over nodes of distances on the scale of scores. The second lets the student see what neighbourhoods

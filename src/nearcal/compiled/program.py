@@ -195,12 +195,24 @@ def _ranks(ops: Operations, features: Features, standard: Any) -> Any:
 
 def _bumps(ops: Operations, bumps: Bumps, inside: Any) -> Any:
     placed = (ops.double(inside) - ops.constant(bumps.origin[np.newaxis])) / ops.constant(bumps.width)
-    own = ops.total(placed * placed) * ops.constant(0.5)
-    lengths = 0.5 * (bumps.centers**2).sum(axis=1)
-    exponent = placed @ ops.constant(bumps.centers.T) - ops.constant(lengths[np.newaxis]) - own
+    exponent = _pointed(ops, bumps, placed) if bumps.shape == "laplace" else _round(ops, bumps, placed)
     total = ops.exp(ops.clip(exponent, ops.constant(-700.0), ops.constant(0.0)))
     total = total @ ops.constant(bumps.heights[:, np.newaxis])
     return ops.single(ops.clip(total, ops.constant(bumps.low), ops.constant(bumps.high)) + ops.constant(bumps.mean))
+
+
+def _round(ops: Operations, bumps: Bumps, placed: Any) -> Any:
+    own = ops.total(placed * placed) * ops.constant(0.5)
+    lengths = 0.5 * (bumps.centers**2).sum(axis=1)
+    return placed @ ops.constant(bumps.centers.T) - ops.constant(lengths[np.newaxis]) - own
+
+
+def _pointed(ops: Operations, bumps: Bumps, placed: Any) -> Any:
+    exponent = ops.constant(np.zeros((1, len(bumps.heights))))
+    for j, centers in enumerate(bumps.centers.T):
+        apart = ops.columns(placed, j, j + 1) - ops.constant(centers[np.newaxis])
+        exponent = exponent - apart * ops.sign(apart)
+    return exponent
 
 
 def _one(ops: Operations, values: Any) -> Any:

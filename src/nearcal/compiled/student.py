@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import array, float_array, instance, number, optional, require, savable
+from nearcal._saved import array, float_array, instance, number, one_of, optional, require, savable
 from nearcal.compiled.features import Features, Singles, by_blocks
 from nearcal.compiled.lessons import Lesson
 from nearcal.compiled.network import (
@@ -21,23 +21,26 @@ from nearcal.compiled.network import (
     train,
 )
 from nearcal.recalibration.polish import LearntPolish
-from nearcal.recalibration.smooth import SmoothFunction
+from nearcal.recalibration.smooth import SHAPES, Shape, SmoothFunction
 
 NODES = len(LEVEL_SCORES)
 
 
 @savable(
-    origin=float_array(1), width=number(5e-324), centers=float_array(2), heights=float_array(1), mean=number(),
-    low=number(), high=number(),
+    shape=one_of(*SHAPES), origin=float_array(1), width=number(5e-324), centers=float_array(2), heights=float_array(1),
+    mean=number(), low=number(), high=number(),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Bumps:
     """A smooth function of points: mean + Σ_l c_l exp(-|x - u_l|² / 2), in units of a width, the sum kept in bounds.
 
+    Pointed bumps are exp(-Σ_j |x_j - u_lj|).
+
     Its centres lie between calibration points, at none of them. Heights are large and cancel: it is computed in double
     precision.
     """
 
+    shape: Shape
     origin: FloatArray
     width: float
     centers: FloatArray
@@ -53,7 +56,8 @@ class Bumps:
     @classmethod
     def of(cls, trend: SmoothFunction) -> Self:
         """Return the function of a trend, without its values at calibration points."""
-        return cls(trend.origin, trend.settings.width, trend.centers, trend.heights, trend.mean, trend.low, trend.high)
+        shape, width = trend.settings.shape, trend.settings.width
+        return cls(shape, trend.origin, width, trend.centers, trend.heights, trend.mean, trend.low, trend.high)
 
     def __call__(self, points: Any) -> FloatArray:
         """Return the function at points of the scaled space."""
@@ -62,6 +66,8 @@ class Bumps:
         return self.mean + np.clip(total, self.low, self.high)
 
     def _bumps(self, blocks: Any) -> Any:
+        if self.shape == "laplace":
+            return np.exp(-sum(np.abs(blocks[..., [j]] - center) for j, center in enumerate(self.centers.T)))
         own = 0.5 * (blocks * blocks).sum(axis=-1, keepdims=True)
         return np.exp(np.minimum(blocks @ self.centers.T - 0.5 * (self.centers**2).sum(axis=1) - own, 0.0))
 
@@ -81,7 +87,9 @@ class Form(NamedTuple):
     effort: Effort
 
     def __str__(self) -> str:
-        return f"{'trend and ' * self.has_trend}network of {self.effort.hidden} units, {self.effort.steps} steps"
+        hidden, steps, members = self.effort[:3]
+        networks = "network" if members == 1 else f"mean of {members} networks"
+        return f"{'trend and ' * self.has_trend}{networks} of {hidden} units, {steps} steps"
 
 
 @savable(

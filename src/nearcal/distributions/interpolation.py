@@ -253,7 +253,7 @@ def _pick_knots(below: FloatArray, above: FloatArray, effective: FloatArray) -> 
     wanted = first + (last - first) * steps
     s = below.shape[1]
     from_below = _nearest(below, ndtr(wanted))
-    from_above = s - 1 - _nearest(above[:, ::-1], ndtr(-wanted))
+    from_above = s - 1 - _nearest(np.ascontiguousarray(above[:, ::-1]), ndtr(-wanted))
     return np.where(wanted < 0, from_below, from_above)
 
 
@@ -336,7 +336,14 @@ def count_not_above(table: FloatArray, values: FloatArray) -> IntArray:
         return np.searchsorted(table[0], values, side="right")
     from nearcal.kernels import sorted_rows
 
-    return sorted_rows.count_not_above(table, values)
+    # all as read-only, or each combination that comes would be compiled
+    return sorted_rows.count_not_above(_read_only(table), _read_only(values))
+
+
+def _read_only(values: FloatArray) -> FloatArray:
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def _slope(rise: FloatArray, run: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearcal.kernels.compile import inner, kernel, reduction
+from nearcal.kernels.compile import inner, kernel, once, reduction
 
 BLOCK = 64
 _LARGEST_CORRECTION = 3.0  # of a residual for its leverage
@@ -59,7 +59,7 @@ def adjust_linear(indptr, indices, weights, points, queries, owners, scores, lea
     return adjusted
 
 
-@inner
+@once
 def _adjust(blocks, query, ridge, room, adjusted):
     """Overwrite the scores of one neighbourhood, gathered in the workroom."""
     _center(blocks, query, room)
@@ -80,7 +80,7 @@ def _adjust(blocks, query, ridge, room, adjusted):
         adjusted[i] = center + correction * (room.scores[b, place] - mean - share * room.fit[b, place])
 
 
-@inner
+@once
 def _gather(indices, weights, scores, points, room):
     """Copy a neighbourhood into blocks; return their number."""
     count, dimensions = len(indices), points.shape[1]
@@ -100,7 +100,7 @@ def _gather(indices, weights, scores, points, room):
     return blocks
 
 
-@inner
+@once
 def _center(blocks, query, room):
     """Subtract the weighted mean position from all positions and from the query."""
     for a in range(len(query)):
@@ -138,7 +138,7 @@ def _add_four_dots(x, y, totals):
     totals[3] += fourth
 
 
-@inner
+@once
 def _subtract_four(factors, x, y):
     first, second, third, fourth = factors[0], factors[1], factors[2], factors[3]
     for i in range(BLOCK):
@@ -213,7 +213,7 @@ def _weigh_leverages(blocks, room):
     return own, extra, farthest
 
 
-@inner
+@once
 def _distance_of_query(room):
     """Return |L⁻¹x|² of the query, seen from the mean position."""
     solved, square = room.solved, 0.0
@@ -262,7 +262,7 @@ def _regress(blocks, own, extra, room):
     return mean, max(1.0 - rest / freedom * extra / explained, 0.0)
 
 
-@inner
+@once
 def _solve(root, slope):
     """Solve L Lᵀ b = g in place."""
     for a in range(len(slope)):
@@ -287,7 +287,7 @@ def _squares(scores, mean, fit, weights):
     return before, after
 
 
-@inner
+@once
 def _bounded_prediction(blocks, room):
     """Return the fitted deviation at the query, no larger or smaller than at any neighbour that counts."""
     low, high, prediction = np.inf, -np.inf, 0.0

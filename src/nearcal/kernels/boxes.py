@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, kernel, once
 from nearcal.kernels.select import (
     Scratch,
     append_below,
@@ -123,7 +123,7 @@ def measure_boxes(low, high, g, queries, r, out):
             out[i] += gap * gap
 
 
-@inner
+@once
 def list_leaves(tree, queries, r, bound, near):
     """Leaves of a tree, or blocks, whose box is within the bound; return how many."""
     measure_boxes(tree.group_low, tree.group_high, np.int64(0), queries, r, near.groups)
@@ -138,14 +138,14 @@ def list_leaves(tree, queries, r, bound, near):
     return size
 
 
-@inner
+@once
 def _find_shell(square, scale):
     """Return the shell of a squared distance, which is not negative; the last for what is beyond, or no number."""
     place = square * scale
     return np.int64(place if place < SHELLS - 1.0 else SHELLS - 1.0)  # clamped before it is an index: NaN too
 
 
-@inner
+@once
 def _sort_by_shell(near, size, bound):
     """Order the listed leaves by shells of equal width in squared distance (a counting sort)."""
     scale = SHELLS / bound if 1e-290 < bound < np.inf else 0.0

@@ -7,7 +7,7 @@ size.
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, kernel, once
 from nearcal.kernels.quantiles import _sort as sort_pairs
 from nearcal.kernels.select import keep_smallest
 from nearcal.kernels.weights import add_up, smooth_all
@@ -34,8 +34,9 @@ def drop_own(indices, distances, own, kept_indices, kept_distances):
             farther = distances[row, i] > distances[row, spare]
             if farther or (distances[row, i] == distances[row, spare] and indices[row, i] > indices[row, spare]):
                 spare = i
-        kept_indices[row, :spare], kept_indices[row, spare:] = indices[row, :spare], indices[row, spare + 1 :]
-        kept_distances[row, :spare], kept_distances[row, spare:] = distances[row, :spare], distances[row, spare + 1 :]
+        for i in range(width - 1):  # an assignment of slices would compile the message of their mismatch: a second
+            j = i + (i >= spare)
+            kept_indices[row, i], kept_distances[row, i] = indices[row, j], distances[row, j]
 
 
 @kernel
@@ -48,11 +49,13 @@ def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
     near, ids, sample = np.empty(width), np.empty(width, np.int32), np.empty(width)
     keys, labels, weights = np.empty(width), np.empty(width, np.int32), np.empty(width)
     for row in range(rows):
-        near[:], ids[:], sample[:] = distances[row], indices[row], values[row]
+        for i in range(width):
+            near[i], ids[i], sample[i] = distances[row, i], indices[row, i], values[row, i]
         count = width
         for size in range(len(sizes)):
             if sizes[size] < count:
-                keys[:count], labels[:count] = near[:count], ids[:count]
+                for i in range(count):
+                    keys[i], labels[i] = near[i], ids[i]
                 bound = keep_smallest(keys, labels, count, sizes[size], scratch)
                 count = _narrow(near, ids, sample, count, bound, _last_label(keys, labels, sizes[size], bound))
             if count == 0:  # distances that are no numbers: nobody is nearest
@@ -81,7 +84,7 @@ def sample_crps(values, weights, y, crps):
         crps[row] = weighted_crps(sample, own, add_up(own), y[row])
 
 
-@inner
+@once
 def _order(values, weights, counts, ordered, own):
     """Write values in increasing order, and their weights: into bins of equal width, then by Shell's method."""
     low, high = np.inf, -np.inf
@@ -107,7 +110,7 @@ def _bin(value, low, scale):
     return np.int64(min(place, _BINS - 1.0)) if place >= 1.0 else np.int64(0)
 
 
-@inner
+@once
 def _last_label(keys, labels, count, bound):
     """Return the largest index among the nearest that lie at exactly the bound."""
     last = np.int32(-1)
@@ -117,7 +120,7 @@ def _last_label(keys, labels, count, bound):
     return last
 
 
-@inner
+@once
 def _narrow(near, ids, sample, count, bound, last):
     """Keep what is nearer than the bound, and what is at it up to the last index, in the same order."""
     kept = 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, kernel, once
 from nearcal.kernels.select import keep_lowest_ids
 
 
@@ -12,7 +12,7 @@ def _square(x, i, q):
     return diff * diff
 
 
-@inner
+@once
 def _find(x, q):
     """First position whose value is not below q."""
     low, high = 0, len(x)
@@ -25,7 +25,7 @@ def _find(x, q):
     return low
 
 
-@inner
+@once
 def _find_window(x, q, k):
     """Start of a window of the k nearest. As it moves right its left end comes nearer and its right end leaves."""
     position = _find(x, q)
@@ -39,7 +39,7 @@ def _find_window(x, q, k):
     return low
 
 
-@inner
+@once
 def _settle_ties(x, ids, q, k, start, square, indices, distances, r):
     """Fill row r when points at exactly the k-th distance are left outside: the smallest ids come in."""
     first, last = start, start + k

@@ -5,33 +5,62 @@ collected and sorted. Keys are ranks among all calibration scores, which fill th
 neighbours' own.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal.kernels.compile import inner, kernel, once
-from nearcal.kernels.summary import find_longest
 
 _BINS = 256
 
 
-@kernel
-def weighted_quantiles(indptr, indices, weights, keys, which, levels):
+class Room(NamedTuple):
+    """Arrays for one neighbourhood at a time, made in Python: each kind that a kernel makes takes compiling."""
+
+    keys: Any
+    bins: Any  # of each neighbour
+    below: Any  # weight below each bin
+    counts: Any
+    slots: Any  # of each bin, where its neighbours are collected
+    slot_key: Any
+    slot_weight: Any
+    chosen: Any  # bin of each level
+
+
+def weighted_quantiles(
+    indptr: NDArray[np.int64], indices: Any, weights: Any, keys: Any, which: Any, levels: Any
+) -> NDArray[Any]:
     """Return the key at each level of each row's neighbourhood, a (rows, q) array; 0 for rows without one.
 
     That is the least key whose cumulated weight reaches the level; at level 1 the greatest, however light. Neighbours
     of weight zero are never chosen. ``which[row]`` is the neighbourhood of a row; rows that follow each other and share
     one share its histogram.
     """
-    rows, q = levels.shape
-    result = np.zeros((rows, q), dtype=keys.dtype)
-    chosen = np.empty(q, dtype=np.int64)
-    longest = find_longest(indptr)
-    own_keys, bins = np.empty(longest, dtype=keys.dtype), np.empty(longest, dtype=np.uint8)
-    slot_key, slot_weight = np.empty(longest, dtype=keys.dtype), np.empty(longest)
-    below, counts = np.empty(_BINS + 1), np.empty(_BINS, dtype=np.int32)
-    slots = np.empty((_BINS, 2), dtype=np.int32)
+    longest = int(np.diff(indptr).max(initial=0))
+    room = Room(
+        keys=np.empty(longest, keys.dtype),
+        bins=np.empty(longest, np.uint8),
+        below=np.empty(_BINS + 1),
+        counts=np.empty(_BINS, np.int32),
+        slots=np.empty((_BINS, 2), np.int32),
+        slot_key=np.empty(longest, keys.dtype),
+        slot_weight=np.empty(longest),
+        chosen=np.empty(levels.shape[1], np.int64),
+    )
+    result = np.zeros(levels.shape, keys.dtype)
+    write_quantiles(indptr, indices, weights, keys, which, levels, room, result)
+    return result
+
+
+@kernel
+def write_quantiles(indptr, indices, weights, keys, which, levels, room, result):
+    """Write the keys of :func:`weighted_quantiles`."""
+    own_keys, bins, below, counts = room.keys, room.bins, room.below, room.counts
+    slots, slot_key, slot_weight, chosen = room.slots, room.slot_key, room.slot_weight, room.chosen
     prepared = -1
-    for row in range(rows):
+    for row in range(len(levels)):
         group = which[row]
         if group < 0 or indptr[group] == indptr[group + 1]:
             continue
@@ -42,17 +71,16 @@ def weighted_quantiles(indptr, indices, weights, keys, which, levels):
                 own_keys[i] = keys[np.uint32(near[i])]  # an index with a sign would be looked at for being negative
             _fill_histogram(own_keys[: stop - start], weights[start:stop], bins, below, counts)
             prepared = group
-        for j in range(q):
+        for j in range(len(chosen)):
             chosen[j] = _find_bin(below, counts, levels[row, j])
         _assign_slots(chosen, counts, slots)
         _collect(own_keys[: stop - start], weights[start:stop], bins, slots, slot_key, slot_weight)
-        for j in range(q):
+        for j in range(len(chosen)):
             first, last = slots[chosen[j], 0], slots[chosen[j], 1]
             if first == last:  # no neighbour has a weight
                 continue
             _sort(slot_key[first:last], slot_weight[first:last])
             result[row, j] = _pick(slot_key[first:last], slot_weight[first:last], below[chosen[j]], levels[row, j])
-    return result
 
 
 @once
@@ -79,7 +107,7 @@ def _fill_histogram(keys, weights, bins, below, counts):
         below[b + 1] += below[b]
 
 
-@inner
+@once
 def _find_bin(below, counts, level):
     """Return the bin that holds a level: one of positive weight."""
     if level >= 1.0:
@@ -94,7 +122,7 @@ def _find_bin(below, counts, level):
     return chosen
 
 
-@inner
+@once
 def _last_not_above(below, target):
     """Return the last bin with at most the target weight below it; 0 if there is none."""
     low, high = 0, _BINS
@@ -149,7 +177,7 @@ def _sort(keys, weights):
         gap //= 3
 
 
-@inner
+@once
 def _pick(keys, weights, below, level):
     """Return the key at the level inside a sorted bin, given the weight below the bin."""
     cumulated = below

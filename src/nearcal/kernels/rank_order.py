@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, kernel, once
 from nearcal.kernels.summary import find_longest
 
 _FEW = 24  # an insertion sort is cheaper
@@ -29,7 +29,7 @@ def places_by_rank(indptr, indices, ranks):
         if size <= _FEW:
             _sort_few(pairs, size)
         else:
-            shift, is_elsewhere = 0, False
+            shift, is_elsewhere = np.int64(0), False
             while (len(ranks) - 1) >> shift > 0:
                 if is_elsewhere:
                     _spread(other, pairs, size, shift, ends)
@@ -44,7 +44,7 @@ def places_by_rank(indptr, indices, ranks):
     return places
 
 
-@inner
+@once
 def _sort_few(pairs, size):
     for i in range(1, size):
         pair, j = pairs[i], i

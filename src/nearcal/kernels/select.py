@@ -69,7 +69,7 @@ def _find_bin(keys, start, stop, rank, low, shift, bins):
     return b
 
 
-@inner
+@once
 def _edges(b, low, shift):
     """First and last key of bin b; the lowest bin also takes everything below it."""
     first = low + (np.int64(b) << shift)
@@ -88,7 +88,7 @@ def bound_smallest(values, size, k, scratch):
     return edge if edge < np.inf else np.inf  # past infinity the bits read NaN
 
 
-@inner
+@once
 def _mask_below(values, bound):
     """Bit i is set where values[i] <= bound, for at most 64 values; never for NaN.
 
@@ -201,7 +201,7 @@ def keep_smallest(values, ids, count, k, scratch):
     return kth
 
 
-@inner
+@once
 def write_nowhere(k, out, r):
     """Write row r of a query that is no number, and so at no distance from anything: k points, at distances NaN."""
     for i in range(k):
@@ -210,7 +210,7 @@ def write_nowhere(k, out, r):
     out.radius[r] = np.nan
 
 
-@inner
+@once
 def write_row(values, ids, k, square, out, r):
     """Write the first k candidates and the squared k-th distance as row r of the output."""
     for i in range(k):

@@ -10,8 +10,7 @@ from nearcal.kernels.sums import largest_magnitude, sum_in_any_order
 def weighted_moments(indptr, indices, weights, scores):
     """Return Σ w s and Σ w (s - mean)² of each neighbourhood; what has weight zero does not count, infinite or not."""
     groups = len(indptr) - 1
-    mean = np.zeros(groups)
-    variance = np.zeros(groups)
+    mean, variance = np.empty(groups), np.empty(groups)
     longest = find_longest(indptr)
     values, terms = np.empty(longest), np.empty(longest)
     for group in range(groups):

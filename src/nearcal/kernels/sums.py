@@ -8,7 +8,7 @@ the sum is as good as any of doubles. It takes no sort, and runs in vector lanes
 
 import numpy as np
 
-from nearcal.kernels.compile import inner
+from nearcal.kernels.compile import inner, once
 
 _MAGNITUDE = np.int64(2**63 - 1)  # all bits of a double but that of its sign
 
@@ -35,20 +35,20 @@ def sum_squares_in_any_order(values, largest):
     return float(total) / first / second
 
 
-@inner
+@once
 def _inverse_unit(count, largest):
     """Return two factors of the inverse of the unit: that of the smallest doubles is beyond the largest of them."""
     exponent = 61 - _exponent(largest) - _exponent(float(count))
     return _power_of_two(exponent // 2), _power_of_two(exponent - exponent // 2)
 
 
-@inner
+@once
 def _exponent(x):
     """Return e with x < 2ᵉ, the least there is but for the smallest doubles: read off the bits, a call costs more."""
     return (np.float64(x).view(np.int64) >> 52) - 1022
 
 
-@inner
+@once
 def _power_of_two(exponent):
     return np.int64((exponent + 1023) << 52).view(np.float64)
 
@@ -63,7 +63,7 @@ def largest_magnitude(terms):
     return np.int64(largest).view(np.float64)
 
 
-@inner
+@once
 def _add_up(terms):
     """Return the sum of terms of which one is no finite number."""
     total = 0.0

@@ -36,7 +36,7 @@ def _partition(keys, ids, start, stop, nth):
             return
 
 
-@inner
+@once
 def _median_of_three(a, b, c):
     return max(min(a, b), min(max(a, b), c))
 
@@ -108,7 +108,7 @@ def find_home(cut_dim, cut_value, queries, r, n_wanted):
         else:
             first = middle
     if last == len(cut_dim):  # the last leaf may be short of points
-        first = max(first - 1, 0)
+        first -= first > 0
     return first, last
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel, reduction
+from nearcal.kernels.compile import inner, kernel, once, reduction
 
 
 @kernel
@@ -16,44 +16,51 @@ def tree_relevance(columns, targets, growing, judging, draws, least, relevance):
     ``columns`` is (d, n), ``targets`` (n, t); ``growing`` and ``judging`` are reordered.
     """
     bounds = np.empty((len(draws) + 1, 4), np.int64)
-    room = np.empty((targets.shape[1] + 1, len(growing)))
-    bounds[0] = 0, len(growing), 0, len(judging)
+    kinds = targets.shape[1]
+    room, sums = np.empty((kinds + 1, len(growing))), np.empty((3, kinds))
+    total, shift, confirmed = sums[0], sums[1], sums[2]
+    _wait(bounds[0], np.int64(0), len(growing), np.int64(0), len(judging))
     waiting, node = 1, 0
     while waiting > 0 and node < len(draws):
         waiting -= 1
-        first, last, first_judge, last_judge = bounds[waiting]
+        first, last = bounds[waiting, 0], bounds[waiting, 1]
+        first_judge, last_judge = bounds[waiting, 2], bounds[waiting, 3]
         grown, judged = growing[first:last], judging[first_judge:last_judge]
-        column, threshold = _best_split(columns, targets, grown, draws[node], least, room)
+        column, threshold = _best_split(columns, targets, grown, draws[node], least, room, total)
         node += 1
         if column < 0:
             continue
-        shift, count = np.zeros(targets.shape[1]), _part(columns[column], grown, threshold)
-        _add_shift(targets, grown, count, shift)
+        count = _part(columns[column], grown, threshold)
         count_judge = _part(columns[column], judged, threshold)
         if count_judge == 0 or count_judge == len(judged):
             continue
-        confirmed = np.zeros(targets.shape[1])
-        _add_shift(targets, judged, count_judge, confirmed)
+        _write_shift(targets, grown, count, shift)
+        _write_shift(targets, judged, count_judge, confirmed)
         size = count_judge * (len(judged) - count_judge) / len(judged)
-        for t in range(len(shift)):
+        for t in range(kinds):
             relevance[column] += size * shift[t] * confirmed[t]
-        for left in range(2):
-            if (count if left else len(grown) - count) >= 2 * least and waiting < len(bounds):
-                if left:
-                    bounds[waiting] = first, first + count, first_judge, first_judge + count_judge
-                else:
-                    bounds[waiting] = first + count, last, first_judge + count_judge, last_judge
-                waiting += 1
+        if len(grown) - count >= 2 * least and waiting < len(bounds):
+            _wait(bounds[waiting], first + count, last, first_judge + count_judge, last_judge)
+            waiting += 1
+        if count >= 2 * least and waiting < len(bounds):
+            _wait(bounds[waiting], first, first + count, first_judge, first_judge + count_judge)
+            waiting += 1
 
 
 @inner
-def _best_split(columns, targets, rows, draws, least, room):
+def _wait(bounds, first, last, first_judge, last_judge):
+    bounds[0], bounds[1], bounds[2], bounds[3] = first, last, first_judge, last_judge
+
+
+@once
+def _best_split(columns, targets, rows, draws, least, room, total):
     """Return the column and threshold that explain most, of those drawn; column -1 if none parts the rows.
 
-    What a node looks at many times is first copied to where it lies side by side, in ``room``.
+    What a node looks at many times is first copied to where it lies side by side, in ``room``, its sum to ``total``.
     """
     count_all, kinds = len(rows), targets.shape[1]
-    values, total = room[kinds, :count_all], np.zeros(kinds)
+    values = room[kinds, :count_all]
+    total[:] = 0.0
     for i in range(count_all):
         for t in range(kinds):
             room[t, i] = targets[rows[i], t]
@@ -103,8 +110,9 @@ def _part(values, rows, threshold):
 
 
 @inner
-def _add_shift(targets, rows, count, shift):
-    """Add the mean of the first ``count`` rows less that of the others, target by target."""
+def _write_shift(targets, rows, count, shift):
+    """Write the mean of the first ``count`` rows less that of the others, target by target."""
+    shift[:] = 0.0
     for i in range(len(rows)):
         size = 1.0 / count if i < count else -1.0 / (len(rows) - count)
         for t in range(len(shift)):

@@ -22,12 +22,11 @@ def weigh(indptr, distances, radius, kind):
     have beside its neighbours.
     """
     rows = len(indptr) - 1
-    weights = np.empty(len(distances))
-    effective_size = np.zeros(rows)
-    self_weight = np.zeros(rows)
+    weights, effective_size, self_weight = np.empty(len(distances)), np.empty(rows), np.empty(rows)
     for row in range(rows):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
+            effective_size[row] = self_weight[row] = 0.0
             continue
         own = weights[start:stop]
         smooth_all(kind, distances[start:stop], radius[row], own)
@@ -81,7 +80,7 @@ def _sum_products(x, y, largest, terms):
     return sum_in_any_order(terms[: len(x)], len(x), largest)
 
 
-@inner
+@once
 def _normalise(weights, total):
     """Divide weights by their sum, and round them to whole units."""
     scale = 1.0 / total
@@ -90,7 +89,7 @@ def _normalise(weights, total):
         weights[i] = max(share, _UNIT) if weights[i] > 0.0 else 0.0
 
 
-@once
+@inner
 def smooth_all(kind, distances, radius, weights):
     """Write K(d / u) into weights, one loop a kernel so that each is vectorised."""
     u = radius if radius > 0.0 else np.inf  # all neighbours at the query itself: t = 0

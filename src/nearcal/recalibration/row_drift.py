@@ -37,10 +37,8 @@ def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
     J. Klotz, *Nonparametric Tests for Scale*, The Annals of Mathematical Statistics 33:498-512, 1962,
     doi:10.1214/aoms/1177704576.
     """
-    from scipy.stats import rankdata  # slow to import, and only learning needs it
-
     n = len(scores)
-    shares = rankdata(scores[order]) / (n + 1), rankdata(np.abs(scores[order])) / (n + 1)
+    shares = average_ranks(scores[order]) / (n + 1), average_ranks(np.abs(scores[order])) / (n + 1)
     level, spread = correlation_with_order(ndtri(shares[0])), correlation_with_order(ndtri(0.5 + shares[1] / 2) ** 2)
     if n < _FEWEST or not (_is_drift(*level) or _is_drift(*spread)):
         return np.arange(n)
@@ -54,6 +52,13 @@ def latest_rows(scores: FloatArray, order: IntArray) -> IntArray:
             DependenceWarning,
         )
     return np.sort(order[n - count :])
+
+
+def average_ranks(values: FloatArray) -> FloatArray:
+    """Return ranks from 1 on, their mean where values are equal: those of scipy.stats, which is slow to import."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: FloatArray = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks
 
 
 def correlation_with_order(values: FloatArray) -> tuple[float, float]:

@@ -26,6 +26,7 @@ _MOST_SAMPLED = 4096  # points on which the filter guesses how far the k nearest
 _MANY_POINTS = 2**18  # for which these tell too little: a search among one point in 32 does better
 _THINNING, _MOST_SAMPLED_OF_THINNED = 32, 1024
 _CORNERS: tuple[tuple[Any, str], ...] = ((np.nanmin, "low"), (np.nanmax, "high"))
+_FEW_QUERIES = 16  # whose order is not worth finding, nor the kernel that finds it worth compiling
 _LOOSEST = 1e100  # an eps whose square is a number: a larger one makes infinite what divides an infinite bound
 
 
@@ -327,6 +328,8 @@ def _sort_queries(points: FloatArray, tree: Any) -> tuple[FloatArray, IntArray]:
 
 
 def _leaf_order(queries: FloatArray, tree: Any) -> IntArray:
+    if len(queries) <= _FEW_QUERIES:
+        return np.arange(len(queries))
     return np.argsort(find_leaves(tree.cut_dim, tree.cut_value, queries), kind="stable")
 
 

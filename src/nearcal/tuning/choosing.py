@@ -39,7 +39,7 @@ from nearcal.tuning.evidence import Tuning, explain, tabulate
 from nearcal.tuning.finals import can_play, decide, play
 from nearcal.tuning.promising import promise_choice
 from nearcal.tuning.racing import EFFORT_NAMES, EFFORTS, Clock, EffortName
-from nearcal.tuning.row_order import folds_of, ks_p_value, order_of
+from nearcal.tuning.row_order import folds_of, is_normal, order_of
 from nearcal.tuning.scoring import Places, Scorer
 from nearcal.tuning.weighted_scoring import WeightedScorer
 
@@ -340,7 +340,7 @@ def tune(
         with overflow_is_infinite():
             scored = _score(scorer, menu)
         units, shares = None if folds is None else folds.units, None if weights is None else weights.relative
-        is_calibrated = ks_p_value(z, units, shares) >= _UNIFORM_ENOUGH
+        is_calibrated = is_normal(z, units, shares, _UNIFORM_ENOUGH)
         rows = scorer.race.rows
         candidates, scores = list(scored), np.array(list(scored.values()))[:, rows]
         _require_finite_candidate(scores, rows if kept is None else kept[rows])

@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, smirnov
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import DependenceWarning, warn_user
 from nearcal._sample_weights import effective_size
 from nearcal.diagnostics.dependence import effective_share
-from nearcal.diagnostics.uniformity import run_test
+from nearcal.recalibration.row_drift import average_ranks
 from nearcal.space import Folds, as_folds, in_order
 
 FALSE_ALARM = 1e-3  # of the test that rows following each other are independent
@@ -48,9 +48,7 @@ def serial_correlation(z: FloatArray) -> float:
     """Return Spearman's correlation of the scores of rows and of those after them; 0 where all are equal."""
     if len(z) < 3:
         return 0.0
-    from scipy.stats import rankdata  # slow to import, and only learning needs it
-
-    ranks = rankdata(z)
+    ranks = average_ranks(z)
     ranks = ranks - ranks.mean()
     total = float(ranks @ ranks)
     return float(ranks[:-1] @ ranks[1:]) / total if total > 0 else 0.0
@@ -66,17 +64,25 @@ def _threshold(n: int) -> float:
     return max(LEAST_CORRELATION, -float(ndtri(FALSE_ALARM)) / np.sqrt(n))
 
 
-def ks_p_value(z: FloatArray, units: IntArray | None, weights: FloatArray | None = None) -> float:
-    """Return the p-value of the Kolmogorov-Smirnov test that scores are standard Normal, given which rows depend.
+def is_normal(z: FloatArray, units: IntArray | None, weights: FloatArray | None, level: float) -> bool:
+    """Tell whether the Kolmogorov-Smirnov test lets scores be standard Normal at a level, given which rows depend.
 
     With weights it is the weighted distribution of scores that is tested, at their effective size.
     """
     p = ndtr(z)
-    if weights is not None:
-        from scipy.stats import kstwo
+    order = np.argsort(p, kind="stable")
+    shares = np.full(len(p), 1 / len(p)) if weights is None else weights[order] / weights.sum()
+    above = np.cumsum(shares)
+    distance = max((above - p[order]).max(), (p[order] - above + shares).max())
+    size = len(p) if weights is None else effective_size(weights)
+    return _reaches(level, distance, max(1, round(size * effective_share(p, units))))
 
-        order = np.argsort(p, kind="stable")
-        above = np.cumsum(weights[order]) / weights.sum()
-        distance = max((above - p[order]).max(), (p[order] - above + weights[order] / weights.sum()).max())
-        return float(kstwo.sf(distance, max(1, round(effective_size(weights) * effective_share(p, units)))))
-    return run_test("kolmogorov-smirnov", np.sort(p), effective_share(p, units)).p_value
+
+def _reaches(level: float, distance: float, n: int) -> bool:
+    """Tell whether the p-value of a distance reaches a level."""
+    one_sided = smirnov(n, distance)  # exact; the two-sided p-value is between this and twice as much
+    if one_sided >= level or 2 * one_sided < level:
+        return bool(one_sided >= level)
+    from scipy.stats import kstwo  # most of a second to import
+
+    return bool(kstwo.sf(distance, n) >= level)
