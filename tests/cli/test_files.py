@@ -29,6 +29,7 @@ def tables(tmp_path):
 COMMANDS_IN_TURN = """
 import json, sys
 from nearcal.cli._app import prepare_process, run
+assert "scipy.stats" not in sys.modules  # half of the time that every command would take to start
 prepare_process()
 for arguments in json.loads(sys.argv[1]):
     code = run(arguments)
