@@ -125,7 +125,8 @@ def in_sample_loss(student: Student, lesson: Lesson, base: Distribution | None) 
     points = lesson.points
     base = Normal(np.zeros(points), 1.0) if base is None else base[lesson.rows]
     y = base.from_z(lesson.z)
-    tables = student.read(lesson.positions[:points]).tables, lesson.tables[:points]
+    trend = None if lesson.trend is None else lesson.trend[:points]
+    tables = student.read(lesson.positions[:points], trend).tables, lesson.tables[:points]
     own, exact = (
         np.average(crps(Recalibrated(base, CurveOfEachRow(curve_of(table))), y), weights=lesson.weights)
         for table in tables

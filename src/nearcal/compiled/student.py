@@ -148,14 +148,17 @@ class Student:
         network = train(inputs.astype(np.float32), targets, units, form.effort, rng)
         return cls(features, bumps, share, network, *units, outwards(), center, scale)
 
-    def read(self, positions: FloatArray) -> Reading:
-        """Return what it says of new rows, at positions as they are given; (n, d)."""
+    def read(self, positions: FloatArray, trend: FloatArray | None = None) -> Reading:
+        """Return what it says of new rows, at positions as they are given; (n, d).
+
+        Rows that its trend was learnt from have it as it would be ``trend`` without each of them.
+        """
         points = self.features.points(positions)
         inside = self.features.inside(points)
         inputs = self.features(inside)
         location: Any = np.float32(self.location)
         if self.bumps is not None:
-            trend = self.bumps(inside)
+            trend = self.bumps(inside) if trend is None else trend
             inputs = np.concatenate([inputs, bumps_input(self.bumps, trend)], axis=1)
             location = location + np.float32(self.share) * trend
         outputs = self.network(inputs)
