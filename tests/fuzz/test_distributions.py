@@ -248,6 +248,9 @@ def has_quantiles_that_invert_the_cdf(d):
     q = d.ppf(P)
     digits = 1e-5 if isinstance(d, nc.ScipyDistribution) else 1e-9  # scores of scipy agree to 1e-7
     slack = digits * np.minimum(P, 1 - P) + 4e-12 * (not d.is_continuous)
+    if isinstance(d, nc.Recalibrated):  # scores of the model are good to 12 digits, and may be of any size
+        size = np.minimum(np.abs(d.base.z(q)), 1e9)
+        slack = slack + 8e-12 * size * np.minimum(P, 1 - P)
     above, below = beside(q, ulps(d)), beside(q, -ulps(d))
     if not d.is_continuous:
         below = np.nextafter(below, -np.inf)
