@@ -3,6 +3,7 @@ import pytest
 
 import nearcal as nc
 from nearcal.compiled import loss_of
+from nearcal.compiled.loss import find_regions
 from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near, fitted
 
 BASE = nc.Normal(np.zeros(50), 1.0)
@@ -208,6 +209,27 @@ def test_too_great_a_loss_is_refused():
 def test_what_cannot_be_compiled(what, match):
     with pytest.raises(nc.NearcalError, match=match):
         what()
+
+
+def test_scores_that_single_precision_does_not_hold():
+    dist, y, space = calibration_set(60)
+    exact = nc.LocalRecalibrator(10, quantile_rule="predictive").fit(dist, np.append(y[:-1], 1e40), space)
+    with pytest.raises(nc.InvalidInputError, match=r"scores must be within 1e\+12 to be compiled, .*e\+40"):
+        compile_quickly(exact)
+
+
+def test_points_without_neighbours():
+    dist, y, space = calibration_set(60)
+    radius = nc.Radius(1e-9, min_neighbors=1, thin="base")
+    exact = nc.LocalRecalibrator(radius=radius, quantile_rule="predictive").fit(dist, y, space)
+    with pytest.raises(nc.InvalidInputError, match="points without neighbours; take k, or a larger radius"):
+        compile_quickly(exact)
+
+
+def test_all_points_in_one_place_are_one_region():
+    assert find_regions(np.ones((200, 3)), np.random.default_rng(0)).tolist() == [0] * 200
+    far = find_regions(1e150 * np.repeat([[0.0], [1.0]], 100, axis=0), np.random.default_rng(0))
+    assert len(set(far[:100])) == len(set(far[100:])) == 1 != len(set(far))
 
 
 def test_positions_of_another_width(compiled):

@@ -71,6 +71,17 @@ def test_results_are_those_of_local_recalibration(rows, name, tmp_path):
         np.testing.assert_array_equal(table[column], other[column])
 
 
+def test_points_that_are_all_in_one_place(tmp_path):
+    """The nearest of the fifth are the first ones; it learns all the same, as local recalibration does."""
+    space = np.repeat([[0.0], [1.0], [2.0]], 10, axis=0)
+    rows = nc.Normal(np.zeros(30), 1.0), np.random.default_rng(1).normal(size=30), space
+    options = {"k": 3, "corrections": (nc.Polish(),), "quantile_rule": "predictive"}
+    rc = nc.ShardedRecalibrator(**options, folder=tmp_path / "shards").fit_batches([rows])
+    local = nc.LocalRecalibrator(**options).fit(*rows)
+    a, b = (one.recalibrate(rows[0], rows[2]) for one in (rc, local))
+    np.testing.assert_allclose(a.ppf([0.1, 0.9]), b.ppf([0.1, 0.9]), rtol=1e-9)
+
+
 def test_corrections_are_learnt_among_all_points(rows, tmp_path):
     """Of so few points all are looked up: what is learnt is what local recalibration learns."""
     corrections = (nc.LocalLinear(), nc.Polish(drift=True), nc.Fade())

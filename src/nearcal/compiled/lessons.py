@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._errors import InvalidInputError
 from nearcal.compiled.network import LEVEL_SCORES
 from nearcal.distributions import Normal
 from nearcal.recalibration import LocalRecalibrator, Radius
@@ -78,7 +79,13 @@ def teach(exact: LocalRecalibrator, rng: np.random.Generator) -> Lesson:
         np.concatenate([positions[points], blends]), tables, described, trend, points, calibration.z[points],
         weights[points], function,
     )  # fmt: skip
-    return _known(lesson)
+    known = _known(lesson)
+    if not known.points:
+        raise InvalidInputError(
+            f"a recalibrator to be compiled must say something at calibration points, each among the others, got "
+            f"{len(points)} points without neighbours; take k, or a larger radius"
+        )
+    return known
 
 
 def without_fading(exact: LocalRecalibrator) -> LocalRecalibrator:

@@ -123,7 +123,13 @@ def find_regions(points: FloatArray, rng: np.random.Generator) -> IntArray:
     from scipy.cluster.vq import kmeans2  # slow to import
 
     count = min(max(len(points) // _ROWS_A_REGION, 1), _MOST_REGIONS)
-    return np.asarray(kmeans2(points, count, minit="++", rng=rng)[1], dtype=np.intp)
+    middle = points.min(axis=0) / 2 + points.max(axis=0) / 2
+    largest = np.abs(points - middle).max()
+    if not largest > 0:
+        return np.zeros(len(points), dtype=np.intp)
+    placed = (points - middle) / largest  # squares are neither too large nor too small
+    count = min(count, len(np.unique(placed.round(6), axis=0)))
+    return np.asarray(kmeans2(placed, count, minit="++", rng=rng)[1], dtype=np.intp)
 
 
 def compare(form: str, exact: Judged, compiled: Judged, tried: dict[str, float], in_units_of: str) -> CompilationLoss:

@@ -29,6 +29,7 @@ from nearcal.recalibration.sharded_scores import ScoresElsewhere, ShardedScores,
 from nearcal.recalibration.workers import Workers
 from nearcal.space import (
     ColumnSums,
+    Found,
     Metric,
     RowSample,
     Scaling,
@@ -251,7 +252,10 @@ class ShardedRecalibrator(Recalibrator):
         pairs = neighborhood.pairs_per_row(index, points) + 1
         asked = slice(0, max(_MOST_LOOKED_UP // pairs, 100))
         found = find_around(index, _one_more(neighborhood), points[asked])
-        rows = np.searchsorted(found.rows, np.sort(sample.rows[asked]))
+        # of points in one place the first are found, and those who ask need not be among them
+        asking = Found(sample.rows[asked].astype(np.int32), points[asked], sample.z[asked])
+        found = Found.joined([found, asking], points.shape[1])
+        rows = np.searchsorted(found.rows, np.sort(asking.rows))
         view = View(found.points, found.build_index(neighborhood.least + 1), rows, found.points[rows])
         left_out: LeaveOneOut = _AllLookedUp(
             CalibrationScores(found.z), lambda: [view], neighborhood, self.quantile_rule, workers
