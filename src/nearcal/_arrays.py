@@ -116,8 +116,11 @@ def as_response(y: Any, n: int, name: str) -> FloatArray:
     return array.reshape(n)
 
 
-def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
-    """Validate positions: shape (n, d), finite; (n,) is taken as (n, 1). Returns a copy: they are searched later."""
+def as_space(space: Any, name: str, n: int | None = None, columns: int | None = None) -> FloatArray:
+    """Validate positions: shape (n, d), finite; (n,) is taken as (n, 1). Returns a copy: they are searched later.
+
+    Of new ones ``columns`` is the d that calibration points had.
+    """
     array = as_float_array(space, name)
     hint = "; one row of d columns has shape (1, d)" if array.ndim == n == 1 else ""
     if array.ndim == 1:
@@ -127,6 +130,8 @@ def as_space(space: Any, name: str, n: int | None = None) -> FloatArray:
     if n is not None and len(array) != n:
         raise InvalidInputError(f"{name} must have {n} rows, one a row of the distribution, got {len(array)}{hint}")
     require_finite(array, name)
+    if columns is not None and array.shape[1] != columns:
+        raise InvalidInputError(f"{name} must have {columns} columns as space_cal had in fit, got {array.shape[1]}")
     return np.array(array, order="C")
 
 

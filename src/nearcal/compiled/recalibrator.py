@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from nearcal._arrays import FloatArray, as_space
-from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._errors import InvalidParameterError
 from nearcal._saved import count, instance, optional, require, savable, text
 from nearcal.compiled.bases import LEVELS
 from nearcal.compiled.loss import CompilationLoss
@@ -108,11 +108,7 @@ class CompiledRecalibrator(Recalibrator):
         if isinstance(self.student_, Curve):
             return Recalibrated(base, OneLaw(self.student_, self.n_cal_))
         assert self.surroundings_ is not None
-        space = as_space(space_new, "space_new", len(base))
-        if space.shape[1] != self.width:
-            raise InvalidInputError(
-                f"space_new must have {self.width} columns as space_cal had in fit, got {space.shape[1]}"
-            )
+        space = as_space(space_new, "space_new", len(base), self.width)
         reading = self.read(space)
         trust = self.surroundings_.trust(space, reading.log_isolation)
         curve = Curve(Interpolated(LEVEL_SCORES[np.newaxis], reading.tables, normal_tails=True))

@@ -13,6 +13,7 @@ from nearcal.distributions._wrap import ScipyDistribution, from_scipy, from_torc
 from nearcal.distributions.base import (
     Distribution,
     Seed,
+    as_level_row,
     as_levels,
     central_levels,
     check_coverage,
@@ -34,6 +35,7 @@ __all__ = [
     "ScipyDistribution",
     "Seed",
     "StudentT",
+    "as_level_row",
     "as_levels",
     "average_rows",
     "central_levels",

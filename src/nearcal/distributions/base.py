@@ -402,6 +402,14 @@ def as_levels(p: Any) -> FloatArray:
     return array
 
 
+def as_level_row(p: Any) -> FloatArray:
+    """Validate probabilities that are the same for all rows: a scalar or (q,)."""
+    levels = as_levels(p)
+    if levels.ndim > 1:
+        raise InvalidInputError(f"p must be a scalar or have shape (q,), got {levels.shape}")
+    return levels
+
+
 def central_levels(coverage: Any) -> FloatArray:
     """Return the lower and the upper level of central intervals: (2,) for a scalar, (2, q) for coverages (q,)."""
     level = as_float_array(coverage, "coverage")

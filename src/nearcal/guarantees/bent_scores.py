@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal._errors import InvalidInputError
-from nearcal.distributions import Distribution, as_levels, central_levels
+from nearcal.distributions import Distribution, as_level_row, central_levels
 from nearcal.distributions.base import overflow_is_infinite
 from nearcal.guarantees.promises import Guarantee
 from nearcal.recalibration.conformal import ConformalDistribution
@@ -145,9 +144,7 @@ class GuaranteedDistribution(ConformalDistribution):
         lower, upper : ndarray
             Each (m,) for a scalar, else (m, q), for m rows.
         """
-        levels = as_levels(p)
-        if levels.ndim > 1:
-            raise InvalidInputError(f"p must be a scalar or have shape (q,), got {levels.shape}")
+        levels = as_level_row(p)
         return self._ends(lambda cell: cell.quantile_bounds(levels), levels.shape, None)
 
     def cdf_bounds(self, y: Any) -> tuple[FloatArray, FloatArray]:

@@ -11,7 +11,14 @@ from nearcal._arrays import FloatArray, IntArray, as_float_array, as_space
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal._saved import count, flag, float_array, having, instance, require, savable, tuple_of
-from nearcal.distributions import Distribution, Normal, QuantileAverage, as_levels, central_levels, require_distribution
+from nearcal.distributions import (
+    Distribution,
+    Normal,
+    QuantileAverage,
+    as_level_row,
+    central_levels,
+    require_distribution,
+)
 from nearcal.distributions.base import overflow_is_infinite
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.guarantees.bent_scores import outward
@@ -136,9 +143,7 @@ class CrossDistribution(ConformalDistribution):
 
     def quantile_bounds(self, p: Any) -> tuple[FloatArray, FloatArray]:
         """Return quantiles (lower, upper), of ranks ⌊(n + 1) p⌋ and ⌈(n + 1) p⌉; shapes as in ``ppf``."""
-        levels = as_levels(p)
-        if levels.ndim > 1:
-            raise InvalidInputError(f"p must be a scalar or have shape (q,), got {levels.shape}")
+        levels = as_level_row(p)
         return self._ends(levels, levels)
 
     def _ends(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:

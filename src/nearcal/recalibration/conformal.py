@@ -9,7 +9,7 @@ from nearcal._arrays import FloatArray, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._sample_weights import PointWeights
 from nearcal._saved import instance, number, optional, require, savable
-from nearcal.distributions import Distribution, as_levels, central_levels, check_coverage, require_distribution
+from nearcal.distributions import Distribution, as_level_row, central_levels, check_coverage, require_distribution
 from nearcal.distributions.base import overflow_is_infinite
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
@@ -79,9 +79,7 @@ class ConformalDistribution(Recalibrated):
         lower, upper : ndarray
             Each (m,) for a scalar, else (m, q), for m rows.
         """
-        levels = as_levels(p)
-        if levels.ndim > 1:
-            raise InvalidInputError(f"p must be a scalar or have shape (q,), got {levels.shape}")
+        levels = as_level_row(p)
         lower, upper = self._bounds.quantile_bounds(levels)
         return self._values(lower), self._values(upper)
 

@@ -295,8 +295,7 @@ class LocalRecalibrator(ChangingSet):
         """
         self._require_fitted()
         base = require_distribution(dist_new, "dist_new")
-        space = as_space(space_new, "space_new", len(base))
-        self._require_columns(space, "space_new")
+        space = as_space(space_new, "space_new", len(base), self.n_features_in_)
         fitted = copy.copy(self)  # another thread may update this one meanwhile
         points = fitted.space_map_(space)
         check_points(points, fitted.index_.metric, "space_new")

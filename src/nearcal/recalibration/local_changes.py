@@ -92,11 +92,10 @@ class ChangingSet(Recalibrator):
         self._require_fitted()
         if not is_empty(y_cal):
             more, space_cal, _ = read_calibration(dist_cal, y_cal, space_cal, sample_weight)
-            self._append(more, as_space(space_cal, "space_cal", len(more)))
+            self._append(more, as_space(space_cal, "space_cal", len(more), self.n_features_in_))
         return self
 
     def _append(self, more: CalibrationScores, space: FloatArray) -> None:
-        self._require_columns(space, "space_cal")
         points = replace(self.space_map_, name="space_cal")(space)
         check_points(points, self.index_.metric, "space_cal")
         self._hold_rows(
@@ -177,12 +176,6 @@ class ChangingSet(Recalibrator):
             n_cal_=len(calibration),
             **more,
         )
-
-    def _require_columns(self, space: FloatArray, name: str) -> None:
-        if space.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"{name} must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
-            )
 
 
 def are_positions(space_map: SpaceMap, index: NeighborIndex) -> bool:

@@ -12,7 +12,7 @@ from nearcal._cached import cached_property
 from nearcal._errors import InvalidInputError
 from nearcal._normal_scores import z_from_log_tails
 from nearcal._table import Table
-from nearcal.distributions import Distribution, Seed, as_levels, interval_levels
+from nearcal.distributions import Distribution, Seed, as_level_row, interval_levels
 from nearcal.distributions.base import in_order, overflow_is_infinite
 from nearcal.recalibration.fade import FALSE_ALARM
 from nearcal.recalibration.local_scores import LocalScores, describe
@@ -363,9 +363,7 @@ class Recalibrated(Distribution):
             mean, std, lower, upper, quantiles, cdf, effective_size, radius, trust, levels; ``to_pandas`` makes a table
             of it.
         """
-        further = np.atleast_1d(as_levels(p))
-        if further.ndim > 1:
-            raise InvalidInputError(f"p must be a scalar or have shape (q,), got {further.shape}")
+        further = np.atleast_1d(as_level_row(p))
         levels = np.concatenate([interval_levels(coverage), further])
         at = np.empty((len(self), 0)) if y is None else self._evaluate(np.array, y, "y").reshape(len(self), -1)
 

@@ -287,11 +287,7 @@ class ShardedRecalibrator(Recalibrator):
         """
         self._require_fitted()
         base = require_distribution(dist_new, "dist_new")
-        space = as_space(space_new, "space_new", len(base))
-        if space.shape[1] != self.n_features_in_:
-            raise InvalidInputError(
-                f"space_new must have {self.n_features_in_} columns as space_cal had in fit, got {space.shape[1]}"
-            )
+        space = as_space(space_new, "space_new", len(base), self.n_features_in_)
         scores = ShardedScores(
             self.index_,
             self.space_map_(space),
