@@ -56,6 +56,7 @@ from nearcal.online import OnlinePrediction as OnlinePrediction
 from nearcal.online import OnlineRecalibrator as OnlineRecalibrator
 from nearcal.persistence import load as load
 from nearcal.persistence import save as save
+from nearcal.recalibration import AveragedRecalibrator as AveragedRecalibrator
 from nearcal.recalibration import Caution as Caution
 from nearcal.recalibration import CombinedRecalibrator as CombinedRecalibrator
 from nearcal.recalibration import ConformalDistribution as ConformalDistribution

@@ -16,9 +16,8 @@ from nearcal.guarantees.conditional_quantiles import ConditionalQuantiles
 from nearcal.guarantees.promises import PAC, Cross, Guarantee, Marginal, as_promise
 from nearcal.guarantees.set_aside import Aside, Members
 from nearcal.recalibration.base import Recalibrator, calibration_scores
-from nearcal.recalibration.combined import CombinedRecalibrator
+from nearcal.recalibration.combined import OF_NEIGHBORHOODS, CombinedRecalibrator
 from nearcal.recalibration.fade import FALSE_ALARM
-from nearcal.recalibration.local import LocalRecalibrator
 from nearcal.recalibration.order_statistics import ConfidentOrderStatistics, Masses, OrderStatistics, WidestOf
 from nearcal.recalibration.result import Recalibrated
 
@@ -160,7 +159,7 @@ class GuaranteedRecalibrator(Recalibrator):
         space = None if space_cal is None else as_space(space_cal, "space_cal", n)
         aside = Aside.of(promise, n, groups=groups, time=time, sample_weight=sample_weight, labels=promise.groups)
         rest, known = aside.rest, {}
-        if isinstance(self.inner, LocalRecalibrator | CombinedRecalibrator):
+        if isinstance(self.inner, OF_NEIGHBORHOODS):
             known = {"groups": None if groups is None else np.asarray(groups)[rest], "time": time, "gap": gap}
         if sample_weight is not None:
             known["sample_weight"] = as_float_array(sample_weight, "sample_weight").reshape(-1)[rest]

@@ -29,7 +29,7 @@ from nearcal.models.calibrated_model import (
 )
 from nearcal.models.fingerprint import Fingerprint
 from nearcal.models.promised_groups import labels_of_calibration, take_rows
-from nearcal.recalibration import CombinedRecalibrator, LocalRecalibrator, Workers, ranges_of
+from nearcal.recalibration import OF_NEIGHBORHOODS, CombinedRecalibrator, LocalRecalibrator, Workers, ranges_of
 from nearcal.space import as_folds
 from nearcal.tuning import Combination, Tuning, combine, tune
 
@@ -251,7 +251,7 @@ def _tuned(
         if names is None:
             spaces |= _joined_ends(spaces)
         found = tune(dist, y_cal, spaces, **options, workers=workers)
-        used, is_untouched = tuple(filter(None, [found.chosen.space])), found.chosen.kind == "none"
+        used, is_untouched = found.spaces, found.chosen.kind == "none"
     # where it is the first alone, the recalibrator looks itself; joined to others, it would be lost among their columns
     sees_it = is_untouched or used == (first,)
     if found.fade is None or first is None or sees_it:
@@ -282,7 +282,7 @@ def _given(
     whole: Any = recalibrator
     if isinstance(adapter, SeveralModels) and not isinstance(recalibrator, CombinedRecalibrator):
         whole = CombinedRecalibrator([recalibrator] * len(adapter.models))
-    known = dict(relations) if isinstance(whole, LocalRecalibrator | CombinedRecalibrator) else {}
+    known = dict(relations) if isinstance(whole, OF_NEIGHBORHOODS) else {}
     if sample_weight is not None:  # a recalibrator of one's own may have no use for weights
         known["sample_weight"] = sample_weight
     fitted = copy.deepcopy(whole).fit(dist, y_cal, None if name is None else spaces[name], **known)

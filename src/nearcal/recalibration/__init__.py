@@ -8,9 +8,10 @@ base distribution read at those scores, Y_j = F_j⁻¹(Φ(Z_j)).
 from nearcal.recalibration._gp_beta import GPBetaRecalibrator
 from nearcal.recalibration._knn import KNNRegressor
 from nearcal.recalibration._quantile_net import QuantileNetRecalibrator
+from nearcal.recalibration.averaged import AveragedRecalibrator
 from nearcal.recalibration.base import Recalibrator, calibration_scores
 from nearcal.recalibration.caution import Caution
-from nearcal.recalibration.combined import CombinedRecalibrator
+from nearcal.recalibration.combined import OF_NEIGHBORHOODS, CombinedRecalibrator
 from nearcal.recalibration.conformal import ConformalDistribution, ConformalRecalibrator
 from nearcal.recalibration.corrections import Correction
 from nearcal.recalibration.fade import FADES_TO, Fade, are_far_too_many, ranges_of, warn_of_faded
@@ -38,9 +39,11 @@ __all__ = [
     "FADES_TO",
     "LEAST_NEIGHBORS",
     "LEAST_SAMPLE",
+    "OF_NEIGHBORHOODS",
     "QUANTILE_RULES",
     "SMOOTHINGS",
     "THINS",
+    "AveragedRecalibrator",
     "Caution",
     "CombinedRecalibrator",
     "ConformalDistribution",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_choice
-from nearcal._errors import InvalidInputError, InvalidParameterError
+from nearcal._errors import InvalidInputError
 from nearcal._sample_weights import PointWeights
 from nearcal._saved import count, float_array, having, instance, require, savable, tuple_of
 from nearcal.distributions import AVERAGED_SCORES as SCORES
@@ -20,10 +20,12 @@ from nearcal.distributions import (
     require_distribution,
 )
 from nearcal.distributions.interpolation import Interpolated
-from nearcal.recalibration.base import Recalibrator, calibration_scores, is_empty, weighted_rows
+from nearcal.recalibration.averaged import AveragedRecalibrator
+from nearcal.recalibration.base import calibration_scores, is_empty, weighted_rows
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.for_all_rows import GlobalRecalibrator, IdentityRecalibrator
 from nearcal.recalibration.local import LocalRecalibrator
+from nearcal.recalibration.members import RecalibratorOfMembers, at_columns
 from nearcal.recalibration.pooling import LEVELS, POOLS, Pool, learn_weights, pool_tables
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.scores_of_rows import CombinedScores
@@ -40,7 +42,7 @@ _BLOCK = 2**14  # rows whose tables are made together
     after_=instance(GlobalRecalibrator),
     judged_=instance(np.ndarray),
 )
-class CombinedRecalibrator(Recalibrator):
+class CombinedRecalibrator(RecalibratorOfMembers):
     """Recalibrate several models and combine them: what :func:`nearcal.calibrate` makes of a dictionary of models.
 
     Every model is recalibrated by a recalibrator of its own, their predictions are averaged quantile by quantile, or
@@ -92,9 +94,6 @@ class CombinedRecalibrator(Recalibrator):
     True
     """
 
-    members_: tuple[Any, ...]
-    columns_: tuple[tuple[int, ...], ...]
-    weights_: FloatArray
     after_: GlobalRecalibrator
     judged_: NDArray[np.bool_]  # of calibration points, those that ``after_`` has learnt from
 
@@ -104,14 +103,6 @@ class CombinedRecalibrator(Recalibrator):
         self.members = members
         self.columns = columns
         self.pool = pool
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}([{', '.join(map(repr, self.members))}], pool={self.pool!r})"
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of columns of the space that it looks at, one at least."""
-        return 1 + max((column for own in self.columns_ for column in own), default=0)
 
     def fit(
         self,
@@ -150,14 +141,14 @@ class CombinedRecalibrator(Recalibrator):
             copy.deepcopy(member).fit(
                 part,
                 y,
-                _at(space, own),
-                **(relations if isinstance(member, LocalRecalibrator) else {}),
+                at_columns(space, own),
+                **(relations if isinstance(member, LocalRecalibrator | AveragedRecalibrator) else {}),
                 **({} if given is None else {"sample_weight": given}),
             )
             for member, part, own in zip(self.members, self._parts(dist, "dist_cal"), columns, strict=True)
         ]
         tables = [
-            left_out_table(member, part, _at(space, own), as_folds(groups, time, gap, len(dist)))
+            left_out_table(member, part, at_columns(space, own), as_folds(groups, time, gap, len(dist)))
             for member, part, own in zip(members, self._parts(dist, "dist_cal"), columns, strict=True)
         ]
         y = as_response(y, len(dist), "y_cal")
@@ -218,7 +209,7 @@ class CombinedRecalibrator(Recalibrator):
         """Return what members with a weight make of rows."""
         space = None if space is None else as_space(space, name, len(dist))
         asked = zip(self.members_, self._parts(dist, "dist_new"), self.columns_, self.weights_, strict=True)
-        return [member.recalibrate(part, _at(space, own)) for member, part, own, weight in asked if weight > 0]
+        return [member.recalibrate(part, at_columns(space, own)) for member, part, own, weight in asked if weight > 0]
 
     def _curve(self, base: Distribution, parts: Sequence[Recalibrated]) -> FloatArray:
         """Return the scores under the base at which the combination has its quantiles, (n, 41)."""
@@ -255,7 +246,8 @@ class CombinedRecalibrator(Recalibrator):
         calibration_scores(pooled, y)
         parts = zip(self.members_, self._parts(dist, "dist_cal"), self.columns_, strict=True)
         members = tuple(
-            copy.copy(member).update(part, y, _at(space, own), sample_weight=given) for member, part, own in parts
+            copy.copy(member).update(part, y, at_columns(space, own), sample_weight=given)
+            for member, part, own in parts
         )
         after = copy.copy(self.after_).update(pooled, y, sample_weight=given)
         self._hold(members, after, np.concatenate([self.judged_, np.ones(len(dist), dtype=np.bool_)]))
@@ -293,26 +285,7 @@ class CombinedRecalibrator(Recalibrator):
 
     def _check_options(self) -> None:
         check_choice(self.pool, POOLS, "pool")
-        if len(self.members) < 2 or not all(hasattr(member, "recalibrate") for member in self.members):
-            raise InvalidParameterError(
-                "members must be at least two recalibrators, one a model, such as [nc.GlobalRecalibrator(), "
-                f"nc.LocalRecalibrator(k=100)], got {self.members!r}"
-            )
-        if self.columns is not None and len(self.columns) != len(self.members):
-            raise InvalidParameterError(
-                f"columns must say for each of the {len(self.members)} members where it looks, got {len(self.columns)}"
-            )
-
-    def _columns_of(self, space: FloatArray | None) -> list[Sequence[int]]:
-        width = 0 if space is None else space.shape[1]
-        columns: list[Sequence[int]] = [range(width)] * len(self.members)
-        columns = columns if self.columns is None else list(self.columns)
-        for own in columns:
-            if any(not 0 <= column < width for column in own):
-                raise InvalidParameterError(
-                    f"columns must be numbers of columns of the space, 0 to {width - 1}, got {list(own)}"
-                )
-        return columns
+        self._check_members()
 
     def _parts(self, dist: Distribution, name: str) -> Sequence[Distribution]:
         """Return the distributions of every model."""
@@ -334,25 +307,10 @@ class CombinedRecalibrator(Recalibrator):
 
     def _check_learnt(self) -> None:
         check_choice(self.pool, POOLS, "pool")
-        sizes = {len(self.members_), len(self.columns_), len(self.weights_)}
-        require(len(sizes) == 1 and sizes.pop() > 1, "members_, columns_ and weights_ must be as many, two at least")
-        require((self.weights_ >= 0).all() and self.weights_.sum() > 0, "weights_ must not be negative")
+        super()._check_learnt()
         n, judged = self.n_cal_, self.judged_
         require(judged.dtype == np.bool_ and judged.shape == (n,), "judged_ must be one flag a calibration point")
-        require(all(one.n_cal_ == n for one in self.members_), "members_ must have n_cal_ calibration points")
         require(not judged.any() or self.after_.n_cal_ == judged.sum(), "after_ must have as many points as are judged")
-        self.members, self.columns = self.members_, self.columns_
-
-
-def _at(space: FloatArray | None, columns: Sequence[int]) -> FloatArray | None:
-    """Return some columns of a space; None for a member that looks at none."""
-    if space is None or len(columns) == 0:
-        return None
-    if max(columns) >= space.shape[1]:
-        raise InvalidInputError(
-            f"the space must have at least {max(columns) + 1} columns as in fit, got {space.shape[1]}"
-        )
-    return space[:, list(columns)]
 
 
 def left_out_table(recalibrator: Any, dist: Distribution, space: FloatArray | None, folds: Folds | None) -> FloatArray:
@@ -360,6 +318,10 @@ def left_out_table(recalibrator: Any, dist: Distribution, space: FloatArray | No
 
     Of a recalibrator that learns from no neighbourhoods a point is one of n: it is asked as it is.
     """
-    if isinstance(recalibrator, LocalRecalibrator):
+    if isinstance(recalibrator, LocalRecalibrator | AveragedRecalibrator):
         return recalibrator.left_out_values(dist, SCORES, folds)
     return quantile_table(recalibrator.recalibrate(dist, space))
+
+
+#: Those who learn from points among each other: to them it matters which belong together, and when each was observed.
+OF_NEIGHBORHOODS = (LocalRecalibrator, AveragedRecalibrator, CombinedRecalibrator)

@@ -281,6 +281,7 @@ class LocalRecalibrator(ChangingSet):
             self.quantile_rule_,
             Workers.of(self.workers),
             tuple(one for one in self.corrections_ if not isinstance(one, LearntFade)),
+            rows_by_time=None if folds is None else folds.by_time,
         )
 
     def recalibrate(self, dist_new: Distribution, space_new: Any) -> Recalibrated:

@@ -202,6 +202,22 @@ class LocalScores(ScoresOfRows):
             keep=False,
         )
 
+    def tables(self, base: Distribution, at: FloatArray) -> Answers:
+        """Return quantiles of scores at levels Φ(at) before any fading, and what describes every row, in one pass.
+
+        Rows without a neighbourhood have those of N(0, 1). Whoever asks tells of rows that fade.
+        """
+        self._was_told = True
+
+        def ask(near: Neighborhoods, part: Distribution, rows: Rows) -> Answers:
+            law = self.law(near)
+            assert isinstance(law, Curve)
+            table = law.before(np.tile(at, (len(near.which), 1)))
+            table[near.which < 0] = at
+            return (table, *describe(near))
+
+        return self.visit(base, ask, columns=len(at), table=True, keep=False)
+
     def _answer(
         self, near: Neighborhoods, base: Distribution, rows: Rows, statistic: Statistic, of_base: OfBase
     ) -> Answers:

@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidParameterError
-from nearcal._sample_weights import effective_size
+from nearcal._sample_weights import PointWeights, effective_size
 from nearcal._saved import check_fields, flag, instance, savable
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration.corrections import Correction, LearntCorrection
@@ -62,14 +62,15 @@ class Polish(Correction):
         scores. Where points have weights, a score with the share q of all weight below it, and half of its own, is
         worth the probability (n q + ½) / (n + 1), with n the effective size.
         """
-        scores, rows = _left_out_scores(left_out)
+        return self.learn_from(_left_out_scores(left_out), left_out.calibration.weights, left_out.order)
+
+    def learn_from(self, scores: FloatArray, points: PointWeights | None, order: IntArray) -> "LearntPolish | None":
+        """Learn from the scores of calibration points among the others, NaN where none speak; ``order`` is by time."""
+        rows = np.flatnonzero(~np.isnan(scores))
         if self.drift:
-            by_time = left_out.order[np.isin(left_out.order, rows)]
-            latest = latest_rows(scores, np.searchsorted(rows, by_time))
-            scores, rows = scores[latest], rows[latest]
-        of_points = left_out.calibration.weights
-        weights = None if of_points is None else of_points.relative[rows]
-        return polish_of(scores, weights)
+            by_time = order[np.isin(order, rows)]
+            rows = rows[latest_rows(scores[rows], np.searchsorted(rows, by_time))]
+        return polish_of(scores[rows], None if points is None else points.relative[rows])
 
 
 @savable
@@ -124,17 +125,15 @@ def polish_of(scores: FloatArray, weights: FloatArray | None) -> LearntPolish | 
     return LearntPolish(worth, np.clip(different, 2 * np.minimum(worth, 0.0) - 1, 2 * np.maximum(worth, 0.0) + 1))
 
 
-def _left_out_scores(left_out: "LeaveOneOut") -> tuple[FloatArray, IntArray]:
-    """Return the scores of calibration points in the distributions that the others make for them, and which points."""
-    z = left_out.calibration.z
+def _left_out_scores(left_out: "LeaveOneOut") -> FloatArray:
+    """Return the scores of calibration points in the distributions that the others make for them, NaN where none do."""
+    z, unknown = left_out.calibration.z, np.full(len(left_out.calibration), np.nan)
     if len(z) < 2:
-        return np.empty(0), np.empty(0, dtype=np.intp)
-    scores = left_out.gather(lambda steps, rows: _middle_score(left_out.law(steps), z[rows]), np.full(len(z), np.nan))
-    known = np.flatnonzero(~np.isnan(scores))
-    return scores[known], known
+        return unknown
+    return left_out.gather(lambda steps, rows: middle_score(left_out.law(steps), z[rows]), unknown)
 
 
-def _middle_score(curve: Curve, z: FloatArray) -> FloatArray:
+def middle_score(curve: Curve, z: FloatArray) -> FloatArray:
     """Return the scores of z; in an atom, which equal scores make, that of the middle of its probability."""
     column = z[:, np.newaxis]
     upper, lower = curve.after(column)[:, 0], curve.after(np.nextafter(column, -np.inf))[:, 0]

@@ -18,10 +18,6 @@ from nearcal.recalibration import (
     QUANTILE_RULES,
     SMOOTHINGS,
     Fade,
-    GlobalRecalibrator,
-    IdentityRecalibrator,
-    LocalRecalibrator,
-    Polish,
     QuantileRule,
     Smoothing,
     Workers,
@@ -30,13 +26,13 @@ from nearcal.recalibration import (
 from nearcal.recalibration.base import weighted_rows
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.progress import Report
-from nearcal.recalibration.row_drift import latest_rows
 from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant, kept_relations
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain
 from nearcal.tuning.evidence import Tuning, explain, tabulate
-from nearcal.tuning.finals import can_play, decide, play
+from nearcal.tuning.finals import Decision, can_play, decide, play
+from nearcal.tuning.fitting import Fit, spaces_of
 from nearcal.tuning.promising import promise_choice
 from nearcal.tuning.racing import EFFORT_NAMES, EFFORTS, Clock, EffortName
 from nearcal.tuning.row_order import folds_of, is_normal, order_of
@@ -151,6 +147,7 @@ def tune(
     fade: Auto | bool | float = "auto",
     quantile_rule: Auto | QuantileRule = "auto",
     rule: Rule = "cautious",
+    members: int = 3,
     groups: Any = None,
     time: Any = None,
     gap: Any = None,
@@ -205,14 +202,19 @@ def tune(
         outermost values are no quantiles to trust.
     rule : {"cautious", "best", "one-standard-error", "two-standard-errors"}
         "cautious" scores a dozen finalists again, as they will be used, and takes the local one of the least CRPS +
-        0.03 × 95% interval score. If e is the standard error of the gain g over no recalibration in that sum,
-        1.5 (e / g)² of every prediction is left to the model (:class:`Caution`); where that is all, or global
-        recalibration does better, the choice is between the two simple ones by the rule below. "best" takes the
-        smallest mean CRPS. The others take, of all candidates whose paired difference from the best is within that many
-        standard errors of the difference, or within a five-hundredth of the best's score, the simplest: no
-        recalibration, unless a Kolmogorov-Smirnov test rejects at the 5% level that PIT values are uniform; else
-        global, if it scores better than none; else the best. Two errors, since the best of a hundred candidates owes
-        something to chance. Without a continuous ``quantile_rule`` "cautious" is "two-standard-errors".
+        0.03 × 95% interval score, or an average of some (``members``) that does better. If e is the standard error of
+        the gain g over no recalibration in that sum, 1.5 (e / g)² of every prediction, half of that of an
+        average, is left to the model (:class:`Caution`); where that is all, or global recalibration does better, the choice is between the two simple
+        ones by the rule below. "best" takes the smallest mean CRPS. The others take, of all candidates whose paired
+        difference from the best is within that many standard errors of the difference, or within a five-hundredth of
+        the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test rejects at the 5% level that
+        PIT values are uniform; else global, if it scores better than none; else the best. Two errors, since the best of
+        a hundred candidates owes something to chance. Without a continuous ``quantile_rule`` "cautious" is
+        "two-standard-errors".
+    members : int
+        How many finalists at most are averaged (:class:`AveragedRecalibrator`), by the rule "cautious": candidates that
+        score alike err in different places, and an average of a few is better than the best of them nearly always. It
+        costs as many searches; 1 takes one alone.
     groups : array_like of shape (n,), optional
         The group of each row: a person, a device, a place. New rows belong to groups not seen before, so rows of one
         group do not speak for each other while anything is learnt. Numbers or texts.
@@ -316,6 +318,7 @@ def tune(
         raise InvalidInputError(f"y_cal must have at least 2 responses, to leave one out, got {len(y)}")
     positions = _as_spaces(spaces, len(y), kept, n)
     check_choice(rule, RULES, "rule")
+    check_count(members, "members")
     check_choice(effort, EFFORT_NAMES, "effort")
     if seconds is not None:
         check_number(seconds, "seconds", least=0.0, strict=True)
@@ -348,32 +351,32 @@ def tune(
             scores, None if units is None else units[rows], None if shares is None else shares[rows]
         )
         place, within = choose(candidates, comparison, rule, is_calibrated)
-        finals, share = None, 0.0
+        finals, decision = None, Decision({place: 1.0})
         if can_play(menu.quantile_rule) and not clock.is_up:
             with overflow_is_infinite():
-                finals = play(scorer, candidates, comparison.mean, menu.polish, menu.quantile_rule)
+                finals = play(
+                    scorer, candidates, comparison.mean, menu.polish, menu.quantile_rule,
+                    members if rule == "cautious" else 1,
+                )  # fmt: skip
             if rule == "cautious":
-                place, share = decide(finals, candidates, is_calibrated, units)
+                decision = decide(finals, candidates, is_calibrated, units)
         if _is_auto(fade) or fade is True:
-            menu = replace(menu, fade=fade_by_gain(candidates, comparison, place))
+            menu = replace(menu, fade=fade_by_gain(candidates, comparison, decision.place))
         by_time = order_of(folds, groups, time, len(y))
-        recalibrator = _fit(candidates[place], calibration, places, menu, by_time, share, workers.silent())
+        chosen = {candidates[place]: weight for place, weight in decision.weights.items()}
+        fit = Fit(calibration, places, menu.quantile_rule, menu.fade, menu.polish, by_time, workers.silent())
+        looked_at = spaces_of(chosen, {name: table.shape[1] for name, table in positions.items()})
+        recalibrator = fit(chosen, decision.share, looked_at)
         report(total)  # candidates that there were not
     how = [] if folds is None else [folds.words]
     how += [f"no time was left to try {', '.join(scorer.not_tried)}"] if scorer.not_tried else []
     return Tuning(
-        tabulate(candidates, comparison, place, finals),
-        candidates[place],
-        explain(
-            candidates,
-            comparison,
-            place,
-            within,
-            "; ".join(how),
-            None if finals is None or rule != "cautious" else (len(finals.places), share),
-        ),
+        tabulate(candidates, comparison, decision.weights, finals),
+        candidates[decision.place],
+        explain(candidates, comparison, decision, within, "; ".join(how), finals if rule == "cautious" else None),
         recalibrator,
         menu.fade,
+        tuple(looked_at),
     )
 
 
@@ -413,28 +416,6 @@ def _require_finite_candidate(scores: FloatArray, rows: IntArray) -> None:
             f"{int(fewest.sum())} of {len(rows)} rows under the best, the first at index {int(rows[fewest][0])}; drop "
             "rows whose predictions are too wide, and those whose responses are impossibly far from their predictions"
         )
-
-
-def _fit(
-    chosen: Candidate,
-    calibration: CalibrationScores,
-    places: Places,
-    menu: Menu,
-    by_time: IntArray | None,
-    share: float,
-    workers: Workers,
-) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator:
-    """Return the fitted recalibrator of the choice, in the space that it was scored in."""
-    if chosen.kind == "none":
-        return IdentityRecalibrator().fit_scores(calibration)
-    if chosen.kind == "global":
-        if by_time is not None:
-            calibration = calibration.restricted(latest_rows(calibration.z, by_time))
-        return GlobalRecalibrator(quantile_rule=menu.quantile_rule).fit_scores(calibration)
-    assert chosen.k is not None
-    polish = Polish(drift=by_time is not None) if menu.polish else None
-    recalibrator = chosen.local_recalibrator(menu.quantile_rule, polish, menu.fade, workers, share)
-    return recalibrator.fit_space(calibration, places[chosen.place].for_neighbors(chosen.k))
 
 
 def _as_spaces(spaces: Any, n: int, rows: IntArray | None, given: int) -> dict[str, FloatArray]:

@@ -22,6 +22,7 @@ from nearcal.space import Folds, kept_relations
 from nearcal.tuning.choice import Comparison
 from nearcal.tuning.choosing import tune
 from nearcal.tuning.evidence import Tuning
+from nearcal.tuning.fitting import columns_of
 from nearcal.tuning.row_order import folds_of
 
 _FOLDS = 5
@@ -129,10 +130,9 @@ def combine(
         np.eye(len(found))[place] if place < len(found) else learn_weights(models.tables, models.y, models.relative)
     )
     members = [tuning.recalibrator for tuning in found.values()]
-    chosen = [tuning.chosen.space if share > 0 else None for tuning, share in zip(found.values(), shares, strict=True)]
-    widths = {space: spaces[name][space].shape[1] for name, space in zip(found, chosen, strict=True) if space}
-    ends = dict(zip(widths, np.cumsum(list(widths.values()), dtype=int).tolist(), strict=True))
-    looked_at = [range(ends[space] - widths[space], ends[space]) if space else () for space in chosen]
+    chosen = [tuning.spaces if share > 0 else () for tuning, share in zip(found.values(), shares, strict=True)]
+    widths = {space: spaces[name][space].shape[1] for name, own in zip(found, chosen, strict=True) for space in own}
+    looked_at = [columns_of(own, widths) for own in chosen]
     recalibrator = CombinedRecalibrator(members, pool=POOLS[max(place - len(found), 0)]).fit_members(
         members, looked_at, shares, models.tables, models.y, models.weights
     )

@@ -1,20 +1,28 @@
 """What tuning found: all candidates with their scores, what each step brought, the choice, and the reason for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearcal._saved import having, instance, optional, savable, text
+from nearcal._arrays import FloatArray, as_space
+from nearcal._errors import InvalidInputError
+from nearcal._saved import having, instance, optional, savable, text, tuple_of
 from nearcal._table import Table, format_number
 from nearcal.guarantees import CrossRecalibrator, GuaranteedRecalibrator
-from nearcal.recalibration import Fade, GlobalRecalibrator, IdentityRecalibrator, LocalRecalibrator
+from nearcal.recalibration import (
+    AveragedRecalibrator,
+    Fade,
+    GlobalRecalibrator,
+    IdentityRecalibrator,
+    LocalRecalibrator,
+)
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import Comparison
 
 if TYPE_CHECKING:
-    from nearcal.tuning.finals import Finals
+    from nearcal.tuning.finals import Decision, Finals
 
 _SHOWN = 10
 _SCORES = ("crps", "std_error", "difference", "difference_std_error", "interval_score", "log_score")
@@ -40,6 +48,7 @@ KINDS: dict[str, Callable[[Candidate], bool]] = {
     reason=text,
     recalibrator=having("recalibrate", "n_cal_"),
     fade=optional(instance(Fade)),
+    spaces=tuple_of(text),
 )
 @dataclass(frozen=True, repr=False)
 class Tuning:
@@ -52,26 +61,62 @@ class Tuning:
         ``linear``, ``shrinkage``, ``trend``, the mean leave-one-out ``crps`` with its ``std_error``, the ``difference``
         from the best candidate with the ``difference_std_error`` of the paired differences, the number of ``rows`` that
         it was scored on, the mean 95% ``interval_score`` and ``log_score`` (minus the log-density, before polish) of
-        those that came into the finals, NaN for the others, and whether it was ``chosen``. Candidates that left the
+        those that came into the finals, NaN for the others, its ``weight`` in what was chosen, and whether it was
+        ``chosen``, alone or with others. Candidates that left the
         race before the end have the best's ``crps`` plus their ``difference``, at the rows that they were scored on.
     chosen : Candidate
-        The choice.
+        The choice; of an average the candidate of the greatest weight.
     reason : str
         Why, in a sentence.
-    recalibrator : LocalRecalibrator, GlobalRecalibrator or IdentityRecalibrator
-        The recalibrator of the choice, fitted; its ``recalibrate`` takes positions in the space ``chosen.space``,
-        of several spaces joined by " + " side by side. With a ``guarantee`` it is one that has it.
+    recalibrator : AveragedRecalibrator, LocalRecalibrator, GlobalRecalibrator or IdentityRecalibrator
+        The recalibrator of the choice, fitted; its ``recalibrate`` takes what :meth:`positions` returns. With a
+        ``guarantee`` it is one that has it.
     fade : Fade or None
         How rows unlike the calibration set were asked to fade.
+    spaces : tuple of str
+        The spaces that the recalibrator looks at, side by side; none of one that treats all rows alike.
     """
 
     table: Table
     chosen: Candidate
     reason: str
     recalibrator: (
-        IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator | GuaranteedRecalibrator | CrossRecalibrator
+        IdentityRecalibrator
+        | GlobalRecalibrator
+        | LocalRecalibrator
+        | AveragedRecalibrator
+        | GuaranteedRecalibrator
+        | CrossRecalibrator
     )
     fade: Fade | None = None
+    spaces: tuple[str, ...] = ()
+
+    def positions(self, spaces: Any) -> FloatArray | None:
+        """Return where new rows are, as the recalibrator asks for it; None if it does not.
+
+        Parameters
+        ----------
+        spaces : mapping of str to array_like of shape (m, d), or one array
+            As in :func:`nearcal.tune`, of new rows.
+
+        Examples
+        --------
+        >>> import numpy as np, nearcal as nc
+        >>> rng = np.random.default_rng(1)
+        >>> spaces = {"one": rng.normal(size=(600, 1)), "other": rng.normal(size=(600, 2))}
+        >>> y = rng.normal(spaces["one"][:, 0] + spaces["other"][:, 0], 0.1)
+        >>> tuning = nc.tune(nc.Normal(np.zeros(600), 1.0), y, spaces)
+        >>> new = {name: space[:5] for name, space in spaces.items()}
+        >>> tuning.recalibrator.recalibrate(nc.Normal(np.zeros(5), 1.0), tuning.positions(new))
+        Recalibrated(n=5)
+        """
+        if not self.spaces:
+            return None
+        named = spaces if isinstance(spaces, Mapping) else {"space": spaces}
+        absent = [name for name in self.spaces if name not in named]
+        if absent:
+            raise InvalidInputError(f"spaces must have {', '.join(map(repr, self.spaces))}, got {list(named)}")
+        return np.hstack([as_space(named[name], f"spaces[{name!r}]") for name in self.spaces])
 
     @property
     def evidence(self) -> Table:
@@ -106,9 +151,12 @@ class Tuning:
 
 
 def tabulate(
-    candidates: Sequence[Candidate], comparison: Comparison, place: int, finals: "Finals | None" = None
+    candidates: Sequence[Candidate],
+    comparison: Comparison,
+    weights: Mapping[int, float],
+    finals: "Finals | None" = None,
 ) -> Table:
-    """Return the table of all candidates, of which the one at ``place`` was chosen."""
+    """Return the table of all candidates, of which those at some places were chosen, with weights."""
     columns: dict[str, Any] = {
         name: [getattr(candidate, name) or "" for candidate in candidates] for name in ("kind", "space", "scaling")
     }
@@ -126,18 +174,20 @@ def tabulate(
         columns[f"{name}_score"] = np.full(len(candidates), np.nan)
         if finals is not None:
             columns[f"{name}_score"][finals.places] = finals.mean(name)
-    columns["chosen"] = np.arange(len(candidates)) == place
+    columns["weight"] = [weights.get(place, 0.0) for place in range(len(candidates))]
+    columns["chosen"] = [place in weights for place in range(len(candidates))]
     return Table(columns)
 
 
 def explain(
-    candidates: Sequence[Candidate], comparison: Comparison, place: int, within: int, how: str = "",
-    finals: tuple[int, float] | None = None,
+    candidates: Sequence[Candidate], comparison: Comparison, decision: "Decision", within: int, how: str = "",
+    finals: "Finals | None" = None,
 ) -> str:  # fmt: skip
-    """Say why the candidate at ``place`` was chosen, one of ``within`` that are as good as the best, and how judged.
+    """Say why candidates were chosen, of which ``within`` are as good as the best, and how they were judged.
 
-    Where finals have decided, they are given as their number of finalists and the share that is left to the model.
+    Where finals have decided, they are given.
     """
+    place = decision.place
     chosen, best = candidates[place], candidates[comparison.best]
     score = f"leave-one-out CRPS {format_number(comparison.mean[place])}"
     if chosen.kind != "none":
@@ -145,11 +195,11 @@ def explain(
         score += f" against {format_number(untouched)} without recalibration"
     score += f"; {how}" if how else ""
     if finals is not None and chosen.kind == "local":
-        share = f"; {finals[1]:.0%} of every prediction is left to the model" * (finals[1] > 0)
-        return (
-            f"Chose {chosen}: the best in CRPS and 95% interval score of {finals[0]} finalists of {len(candidates)} "
-            f"candidates, {score}{share}."
-        )
+        left = f"; {decision.share:.0%} of every prediction is left to the model" * (decision.share > 0)
+        among = f"of {len(finals.places)} finalists of {len(candidates)} candidates"
+        if len(decision.weights) == 1:
+            return f"Chose {chosen}: the best in CRPS and 95% interval score {among}, {score}{left}."
+        return f"Chose an average {among}: {_average_words(candidates, decision, finals)}; the first has {score}{left}."
     if finals is not None:
         return f"Chose {chosen}: no local candidate of {len(candidates)} is better beyond doubt, {score}."
     if place == comparison.best:
@@ -158,3 +208,13 @@ def explain(
         f"Chose {chosen}: the simplest of the {within} candidates as good as the best within its error ({best}, CRPS "
         f"{format_number(comparison.mean[comparison.best])}); {score}."
     )
+
+
+def _average_words(candidates: Sequence[Candidate], decision: "Decision", finals: "Finals") -> str:
+    """Return the members of an average, the heaviest first, and what it brings."""
+    assert finals.average is not None
+    order = sorted(decision.weights, key=lambda place: -decision.weights[place])
+    members = "; ".join(f"{decision.weights[place]:.2f} × ({candidates[place]})" for place in order)
+    alone = min(finals.mean("crps")[finals.places.index(place)] for place in order)
+    together = float(np.average(finals.average.crps, weights=finals.weights))
+    return f"{members}; together CRPS {format_number(together)} against {format_number(alone)} of the best of them"

@@ -11,12 +11,19 @@ import numpy as np
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal.distributions import AVERAGED_SCORES as SCORES
+from nearcal.distributions import Distribution
 from nearcal.recalibration import CONTINUOUS_RULES, Polish
+from nearcal.recalibration.averaged import as_curve
+from nearcal.recalibration.corrections import bend
 from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.neighborhoods import KNearest
+from nearcal.recalibration.polish import middle_score, polish_of
+from nearcal.recalibration.pooling import table_crps
 from nearcal.recalibration.score_laws import QuantileRule, ScoreLaw
 from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.weighted_steps import steps_of
+from nearcal.tuning.averaging import Average, cross_fitted, draw_members, folds_by_score
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import Comparison, choose, mean_and_error, standing
 from nearcal.tuning.evidence import KINDS
@@ -25,20 +32,21 @@ from nearcal.tuning.scoring import Scorer
 _FINALISTS = 6  # best candidates, beside the best of every kind and of each of the best spaces
 _SPACES = 3
 _MOST_ROWS = 2000
-_QUANTILES = 50  # that a CRPS is computed from
 _WIDE = 0.95  # coverage of the intervals whose score counts beside the CRPS
 _TAILS = 0.03  # the weight of that score: of a Normal distribution it then makes up a fifth of the sum
+_ERRORS = 2  # standard errors by which one candidate must be better than an average to be taken alone
 _DOUBT = 1.5  # share left to the model, in squared standard errors relative to the gain
+_DOUBT_OF_AVERAGE = 0.75  # the same for an average, whose gain owes next to nothing to chance
 _LEAST_SHARE = 0.05  # left to the model, below which none is
 
-_MIDDLES = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-_LEVELS = np.concatenate([_MIDDLES, [(1 - _WIDE) / 2, (1 + _WIDE) / 2]])
+_AT = np.concatenate([SCORES, ndtri([(1 - _WIDE) / 2, (1 + _WIDE) / 2])])  # scores at which quantiles are known
 
 
 class Finals(NamedTuple):
     """Leave-one-out scores of some candidates, of shape (finalists, rows): CRPS, 95% interval score, log score.
 
-    ``places`` are those of the finalists among all candidates, ``rows`` the calibration rows that were scored.
+    ``places`` are those of the finalists among all candidates, ``rows`` the calibration rows that were scored,
+    ``weights`` how much these count; ``average`` is what an average of local finalists comes to.
     """
 
     places: list[int]
@@ -46,8 +54,8 @@ class Finals(NamedTuple):
     crps: FloatArray
     interval: FloatArray
     log: FloatArray
-
     weights: FloatArray | None
+    average: Average | None = None
 
     def mean(self, name: str) -> FloatArray:
         """Return the mean of a score of every finalist."""
@@ -59,36 +67,58 @@ class Finals(NamedTuple):
         return self.crps + _TAILS * self.interval
 
 
+class Decision(NamedTuple):
+    """The weights of the candidates chosen, by their places, of sum 1, and the share that is left to the model."""
+
+    weights: dict[int, float]
+    share: float = 0.0
+
+    @property
+    def place(self) -> int:
+        """The candidate of the greatest weight."""
+        return max(self.weights, key=self.weights.__getitem__)
+
+
 def play(
-    scorer: Scorer, candidates: Sequence[Candidate], means: FloatArray, polish: bool, rule: QuantileRule
+    scorer: Scorer, candidates: Sequence[Candidate], means: FloatArray, polish: bool, rule: QuantileRule, members: int
 ) -> Finals:
-    """Score the finalists among candidates, given the mean CRPS of each in the first rounds."""
+    """Score the finalists among candidates, given the mean CRPS of each in the first rounds, and an average of some."""
     places = _finalists(candidates, means)
     rows = scorer.race.some(_MOST_ROWS)
-    scores = np.array([_score(scorer, candidates[place], rows, polish, rule) for place in places])
+    played = [_play_one(scorer, candidates[place], rows, polish, rule) for place in places]
+    y = scorer.y[rows]
+    crps, interval = np.array([_scores(one.values, y) for one in played]).transpose(1, 0, 2)
     weights = None if scorer.calibration.weights is None else scorer.calibration.weights.relative[rows]
-    return Finals(places, rows, scores[..., 0], scores[..., 1], scores[..., 2], weights)
+    finals = Finals(places, rows, crps, interval, np.array([one.log for one in played]), weights)
+    return finals._replace(average=_average(scorer, finals, played, polish, members))
 
 
-def decide(
-    finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool, units: IntArray | None
-) -> tuple[int, float]:
-    """Return the place of the choice, and the share that is left to the model.
+def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool, units: IntArray | None) -> Decision:
+    """Return what is chosen, and the share that is left to the model.
 
-    It is the local finalist of the least total score. With g by how much it is better than the model, and e the
-    standard error of that, 1.5 (e / g)² is left to the model, as James and Stein would; where that is all, the choice
-    is between no recalibration and global recalibration alone, as it is where the latter does better.
+    It is an average of local finalists, unless the one of the least total score is better by more than two standard
+    errors of the difference: the score of the best owes something to chance, that of the average next to nothing. With
+    g by how much the choice is better than the model, and e the standard error of that, 1.5 (e / g)² is left to the
+    model, half of that of an average, as James and Stein would; where that is all, the choice is between no recalibration and global recalibration
+    alone, as it is where the latter does better.
     """
     units, weights = None if units is None else units[finals.rows], finals.weights
     means = [standing(mean_and_error(own, units, weights)[0]) for own in finals.total]
     none, everyone = 0, 1
     best = min(range(2, len(means)), key=means.__getitem__, default=none)
-    gain, error = mean_and_error(finals.total[none] - finals.total[best], units, weights)
-    share = _DOUBT * (error / gain) ** 2 if gain > 0 and np.isfinite(gain) else float(not gain > 0)
-    if share < 1 and means[best] < means[everyone]:
-        return finals.places[best], 0.0 if share < _LEAST_SHARE else float(f"{share:.2f}")
+    mean, total, chosen, doubt = means[best], finals.total[best], {finals.places[best]: 1.0}, _DOUBT
+    if finals.average is not None:
+        averaged = finals.average.crps + _TAILS * finals.average.interval
+        behind, error = mean_and_error(averaged - total, units, weights)
+        if behind <= _ERRORS * error:
+            mean, total, doubt = mean_and_error(averaged, units, weights)[0], averaged, _DOUBT_OF_AVERAGE
+            chosen = {finals.places[place]: float(w) for place, w in enumerate(finals.average.weights) if w > 0}
+    gain, error = mean_and_error(finals.total[none] - total, units, weights)
+    share = doubt * (error / gain) ** 2 if gain > 0 and np.isfinite(gain) else float(not gain > 0)
+    if share < 1 and mean < means[everyone]:
+        return Decision(chosen, 0.0 if share < _LEAST_SHARE else float(f"{share:.2f}"))
     simple = Comparison.of(finals.total[:2], units, weights)
-    return choose(candidates[:2], simple, "two-standard-errors", is_calibrated)[0], 0.0
+    return Decision({choose(candidates[:2], simple, "two-standard-errors", is_calibrated)[0]: 1.0})
 
 
 def _finalists(candidates: Sequence[Candidate], means: FloatArray) -> list[int]:
@@ -102,16 +132,21 @@ def _finalists(candidates: Sequence[Candidate], means: FloatArray) -> list[int]:
     return list(dict.fromkeys([0, 1, *chosen]))
 
 
-def _score(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool, rule: QuantileRule) -> FloatArray:
-    """Return CRPS, interval score and log score of some rows, (rows, 3)."""
-    dist, y = scorer.dist, scorer.y
+class _Played(NamedTuple):
+    """Rows under a finalist, each left out: quantiles, (rows, 43), log scores; of a local one (rows, 41) scores."""
+
+    values: FloatArray
+    log: FloatArray
+    scores: FloatArray | None = None
+
+
+def _play_one(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool, rule: QuantileRule) -> _Played:
     if candidate.kind == "none":
-        has_density = dist.has_density
-        values = dist[rows]._from_z(np.tile(ndtri(_LEVELS), (len(rows), 1)))
-        return _of_values(values, y[rows], -dist[rows].logpdf(y[rows]) if has_density else np.full(len(rows), np.nan))
+        base = scorer.dist[rows]
+        return _Played(base._from_z(np.tile(_AT, (len(rows), 1))), _log_score(base, scorer.y[rows]))
     if candidate.kind == "global":
-        law = steps_of(scorer.calibration).curve(predictive=rule == "predictive")
-        return _of_law(law, law, scorer, rows)
+        law, base = steps_of(scorer.calibration).curve(predictive=rule == "predictive"), scorer.dist[rows]
+        return _Played(law.values(base, np.tile(_AT, (len(rows), 1))), _log_score(base, scorer.y[rows], law))
     assert candidate.k is not None
     assert candidate.smoothing is not None
     space = scorer.places[candidate.place]
@@ -119,30 +154,57 @@ def _score(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool, r
     left_out = LeaveOneOut(
         scorer.calibration, lambda: space.views, neighborhood, rule, scorer.workers.silent(), asked=rows
     )
+    view = max(space.views, key=lambda view: view.points.shape[1])
     for correction in (*candidate.corrections, *(Polish(),) * polish):
-        learnt = correction.learn(left_out, max(space.views, key=lambda view: view.points.shape[1]))
+        learnt = correction.learn(left_out, view)
         left_out = left_out if learnt is None else left_out.corrected(learnt)
+    values, log, scores = (np.full((len(rows), *more), np.nan) for more in ((len(_AT),), (), (len(SCORES),)))
 
-    def score(steps: Steps, own: IntArray) -> FloatArray:
+    def look(steps: Steps, own: IntArray) -> FloatArray:
+        at, law, base, y = np.searchsorted(rows, own), left_out.law(steps), scorer.dist[own], scorer.y[own]
+        values[at] = law.values(base, np.tile(_AT, (len(own), 1)))
         # the density of a polished curve jumps at the very scores that polish was learnt from
-        return _of_law(left_out.law(steps), steps.curve(predictive=rule == "predictive"), scorer, own)
+        log[at] = _log_score(base, y, steps.curve(predictive=rule == "predictive"))
+        scores[at] = law.before(np.tile(SCORES, (len(own), 1)))
+        return np.zeros(len(own))
 
-    return left_out.gather(score, np.full((len(y), 3), np.nan))[rows]
+    unknown = left_out.gather(look, np.full(len(scorer.y), np.nan))[rows]
+    for table in (values, log, scores):
+        table[np.isnan(unknown)] = np.nan
+    return _Played(values, log, scores)
 
 
-def _of_law(law: ScoreLaw, unpolished: ScoreLaw, scorer: Scorer, rows: IntArray) -> FloatArray:
-    base, y = scorer.dist[rows], scorer.y[rows]
-    density = unpolished.log_density(base, y[:, np.newaxis])[:, 0] if base.has_density else np.full(len(y), np.nan)
-    return _of_values(law.quantiles(base, np.tile(_LEVELS, (len(y), 1))), y, -density)
+def _average(scorer: Scorer, finals: Finals, played: Sequence[_Played], polish: bool, members: int) -> Average | None:
+    """Return what an average of so many local finalists at most comes to; None where there are no two."""
+    local = [place for place, one in enumerate(played) if one.scores is not None]
+    z, y = scorer.calibration.z[finals.rows], scorer.y[finals.rows]
+    values, tables = (np.array([getattr(played[place], name) for place in local]) for name in ("values", "scores"))
+    if members < 2 or len(local) < 2 or not (np.isfinite(values).all() and np.isfinite(tables).all()):
+        return None
+    units = None if scorer.folds is None else scorer.folds.units[finals.rows]
+    folds = folds_by_score(z, units)
+    averaged = cross_fitted(tables, values[..., :-2], y, members, folds, finals.weights)
+    learnt = polish_of(middle_score(as_curve(averaged), z), finals.weights) if polish else None
+    curve = bend(as_curve(averaged), () if learnt is None else (learnt,))
+    crps, interval = _scores(curve.values(scorer.dist[finals.rows], np.tile(_AT, (len(y), 1))), y)
+    weights = np.zeros(len(played))
+    weights[local] = draw_members(values[..., :-2], y, members, finals.weights)
+    return Average(weights, crps, interval)
 
 
-def _of_values(values: FloatArray, y: FloatArray, log: FloatArray) -> FloatArray:
-    """Return the scores of quantiles at all levels; the CRPS is twice the mean quantile score."""
+def _log_score(base: Distribution, y: FloatArray, law: ScoreLaw | None = None) -> FloatArray:
+    """Return minus the log-densities of responses; NaN where there are none."""
+    if not base.has_density:
+        return np.full(len(y), np.nan)
+    return -base.logpdf(y) if law is None else -law.log_density(base, y[:, np.newaxis])[:, 0]
+
+
+def _scores(values: FloatArray, y: FloatArray) -> FloatArray:
+    """Return CRPS and 95% interval scores of rows that are known by their quantiles, (2, rows)."""
     with np.errstate(invalid="ignore", over="ignore"):
-        beyond = y[:, np.newaxis] - values
-        losses = np.maximum(_LEVELS * beyond, (_LEVELS - 1) * beyond)
-        interval = 2 / (1 - _WIDE) * losses[:, _QUANTILES:].sum(axis=1)
-        return np.stack([2 * losses[:, :_QUANTILES].mean(axis=1), interval, log], axis=1)
+        lower, upper = values[:, -2], values[:, -1]
+        beyond = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
+        return np.array([table_crps(values[:, :-2], y), upper - lower + 2 / (1 - _WIDE) * beyond])
 
 
 def can_play(rule: QuantileRule) -> bool:

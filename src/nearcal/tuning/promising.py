@@ -36,8 +36,7 @@ def promise_choice(
     if options["sample_weight"] is not None:
         options["sample_weight"] = as_float_array(options["sample_weight"], "sample_weight").reshape(-1)[rest]
     found = choose(dist_cal[rest], y[rest], _rows(positions, rest), **options)
-    inner, space = found.recalibrator, found.chosen.space
-    at = None if space is None else positions[space][held]
+    inner, at = found.recalibrator, found.positions(_rows(positions, held))
     recalibrator = GuaranteedRecalibrator(inner, promise).fit_held(inner, dist_cal[held], y[held], at, aside)
     return replace(found, recalibrator=recalibrator)
 
@@ -57,10 +56,8 @@ def _by_folds(
     def learn(rest: IntArray, part: IntArray) -> Fold:
         found = choose(dist[rest], y[rest], _rows(positions, rest), **options)
         choices.append(found)
-        space = found.chosen.space
-        at = None if space is None else positions[space][part]
-        scores = score_fold(found.recalibrator, dist[part], y[part], at)
-        return Fold(found.recalibrator, () if space is None else (space,), scores)
+        scores = score_fold(found.recalibrator, dist[part], y[part], found.positions(_rows(positions, part)))
+        return Fold(found.recalibrator, found.spaces, scores)
 
     folds = learn_folds(promise, len(y), learn)
     widths = {name: table.shape[1] for name, table in positions.items()}
@@ -68,7 +65,7 @@ def _by_folds(
     kinds = ", ".join(f"{kind} in {count}" for kind, count in Counter(one.chosen.kind for one in choices).items())
     reason = f"Chose once a fold of {len(folds)}: {kinds}; without the first: {choices[0].reason}"
     chosen = replace(choices[0].chosen, space=" + ".join(used) or None)
-    return replace(choices[0], chosen=chosen, reason=reason, recalibrator=recalibrator)
+    return replace(choices[0], chosen=chosen, reason=reason, recalibrator=recalibrator, spaces=tuple(used))
 
 
 def _rows(positions: Mapping[str, FloatArray], rows: IntArray) -> dict[str, FloatArray]:

@@ -1,0 +1,121 @@
+"""From what was chosen to a fitted recalibrator, in the spaces that it was scored in."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from nearcal._arrays import IntArray
+from nearcal.recalibration import (
+    AveragedRecalibrator,
+    Caution,
+    Fade,
+    GlobalRecalibrator,
+    IdentityRecalibrator,
+    LocalRecalibrator,
+    Polish,
+    QuantileRule,
+    Workers,
+)
+from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.fade import LearntFade
+from nearcal.recalibration.leave_one_out import LeaveOneOut
+from nearcal.recalibration.row_drift import latest_rows
+from nearcal.tuning.candidates import Candidate
+from nearcal.tuning.scoring import Places
+
+_JOINT = " + "
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How to fit what is chosen.
+
+    Parameters
+    ----------
+    calibration : CalibrationScores
+    places : mapping
+        The spaces that candidates were scored in, ready.
+    quantile_rule : str
+    fade : Fade or None
+    polish : bool
+    by_time : ndarray or None
+        The rows from the oldest to the latest, where a drift along them is looked for.
+    workers : Workers
+    """
+
+    calibration: CalibrationScores
+    places: Places
+    quantile_rule: QuantileRule
+    fade: Fade | None
+    polish: bool
+    by_time: IntArray | None
+    workers: Workers
+
+    def __call__(
+        self, chosen: Mapping[Candidate, float], share: float, widths: Mapping[str, int]
+    ) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator | AveragedRecalibrator:
+        """Return the fitted recalibrator of candidates with weights, a share left to the model.
+
+        ``widths`` are those of the spaces that it looks at, side by side.
+        """
+        first = next(iter(chosen))
+        if first.kind == "none":
+            return IdentityRecalibrator().fit_scores(self.calibration)
+        if first.kind == "global":
+            calibration = self.calibration
+            if self.by_time is not None:
+                calibration = calibration.restricted(latest_rows(calibration.z, self.by_time))
+            return GlobalRecalibrator(quantile_rule=self.quantile_rule).fit_scores(calibration)
+        polish = Polish(drift=self.by_time is not None) if self.polish else None
+        if len(chosen) == 1:
+            return self._local(first, polish, share)
+        own_polish = None if polish is None else Polish()  # of drift the average is asked
+        members = [self._local(candidate, own_polish, 0.0) for candidate in chosen]
+        averaged = AveragedRecalibrator(
+            members,
+            weights=tuple(chosen.values()),
+            corrections=(() if polish is None else (polish,)) + (Caution(share),) * (share > 0),
+        )
+        spaces = [str(candidate.space) for candidate in chosen]
+        columns = [columns_of([name] if name in widths else name.split(_JOINT), widths) for name in spaces]
+        left_out = [self._left_out(candidate, member) for candidate, member in zip(chosen, members, strict=True)]
+        return averaged.fit_members(members, columns, left_out)
+
+    def _local(self, chosen: Candidate, polish: Polish | None, share: float) -> LocalRecalibrator:
+        assert chosen.k is not None
+        recalibrator = chosen.local_recalibrator(self.quantile_rule, polish, self.fade, self.workers, share)
+        return recalibrator.fit_space(self.calibration, self.places[chosen.place].for_neighbors(chosen.k))
+
+    def _left_out(self, chosen: Candidate, member: LocalRecalibrator) -> LeaveOneOut:
+        """Return calibration points each among the others, in the space that is ready."""
+        space = self.places[chosen.place]
+        learnt = tuple(one for one in member.corrections_ if not isinstance(one, LearntFade))
+        return LeaveOneOut(
+            self.calibration, lambda: space.views, member.neighborhood_, self.quantile_rule, self.workers, learnt,
+            rows_by_time=None if space.folds is None else space.folds.by_time,
+        )  # fmt: skip
+
+
+def spaces_of(chosen: Mapping[Candidate, float], widths: Mapping[str, int]) -> dict[str, int]:
+    """Return the spaces that candidates look at, and their widths, given those of all.
+
+    Where several look at different ones, what is joined of others, such as "input + output", is these, once each.
+    """
+    names = list(dict.fromkeys(candidate.space for candidate in chosen if candidate.space is not None))
+    parts = names if len(names) == 1 else [part for name in names for part in _parts(name, widths)]
+    return {part: widths[part] for part in parts}
+
+
+def _parts(name: str, widths: Mapping[str, int]) -> list[str]:
+    """Return the spaces that one is joined of; itself, if it is not."""
+    parts = name.split(_JOINT)
+    is_joint = len(parts) > 1 and all(part in widths for part in parts)
+    return parts if is_joint and sum(widths[part] for part in parts) == widths[name] else [name]
+
+
+def columns_of(spaces: Iterable[str], widths: Mapping[str, int]) -> list[int]:
+    """Return the columns of some spaces among those of all, side by side, given their widths."""
+    starts, start = {}, 0
+    for name, width in widths.items():
+        starts[name] = start
+        start += width
+    return [starts[name] + column for name in spaces for column in range(widths[name])]
