@@ -203,14 +203,14 @@ def tune(
     rule : {"cautious", "best", "one-standard-error", "two-standard-errors"}
         "cautious" scores a dozen finalists again, as they will be used, and takes the local one of the least CRPS +
         0.03 × 95% interval score, or an average of some (``members``) that does better. If e is the standard error of
-        the gain g over no recalibration in that sum, 1.5 (e / g)² of every prediction, half of that of an
-        average, is left to the model (:class:`Caution`); where that is all, or global recalibration does better, the choice is between the two simple
-        ones by the rule below. "best" takes the smallest mean CRPS. The others take, of all candidates whose paired
-        difference from the best is within that many standard errors of the difference, or within a five-hundredth of
-        the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test rejects at the 5% level that
-        PIT values are uniform; else global, if it scores better than none; else the best. Two errors, since the best of
-        a hundred candidates owes something to chance. Without a continuous ``quantile_rule`` "cautious" is
-        "two-standard-errors".
+        the gain g over no recalibration in that sum, 1.5 (e / g)² of every prediction, half of that of an average, is
+        left to the model (:class:`Caution`); where that is all, or global recalibration does better, the choice is
+        between the two simple ones by the rule below. "best" takes the smallest mean CRPS. The others take, of all
+        candidates whose paired difference from the best is within that many standard errors of the difference, or
+        within a five-hundredth of the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test
+        rejects at the 5% level that PIT values are uniform; else global, if it scores better than none; else the best.
+        Two errors, since the best of a hundred candidates owes something to chance. Without a continuous
+        ``quantile_rule`` "cautious" is "two-standard-errors".
     members : int
         How many finalists at most are averaged (:class:`AveragedRecalibrator`), by the rule "cautious": candidates that
         score alike err in different places, and an average of a few is better than the best of them nearly always. It

@@ -99,8 +99,8 @@ def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool,
     It is an average of local finalists, unless the one of the least total score is better by more than two standard
     errors of the difference: the score of the best owes something to chance, that of the average next to nothing. With
     g by how much the choice is better than the model, and e the standard error of that, 1.5 (e / g)² is left to the
-    model, half of that of an average, as James and Stein would; where that is all, the choice is between no recalibration and global recalibration
-    alone, as it is where the latter does better.
+    model, half of that of an average, as James and Stein would; where that is all, the choice is between no
+    recalibration and global recalibration alone, as it is where the latter does better.
     """
     units, weights = None if units is None else units[finals.rows], finals.weights
     means = [standing(mean_and_error(own, units, weights)[0]) for own in finals.total]
