@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
+from nearcal.compiled.bases import family_of
 from nearcal.compiled.teachers import AverageTeacher
 from nearcal.scores import crps
 from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near
@@ -63,9 +64,8 @@ def test_rows_far_away_are_finite_and_ordered(compiled):
 def test_it_is_exported(compiled, tmp_path):
     dist, _, space = calibration_set(200, 3, seed=2)
     out = compiled.recalibrate(dist, space)
-    path = compiled.to_onnx(tmp_path / "average.onnx", nc.Normal, levels=LEVELS)
-    answers = run_onnx(path, {"loc": dist.loc, "scale": np.broadcast_to(dist.scale, 200), "position": space})
-    assert_agrees(answers, out)
+    path = compiled.to_onnx(tmp_path / "average.onnx", dist, levels=LEVELS)
+    assert_agrees(run_onnx(path, {**family_of(dist).parameters(dist), "position": space}), out)
 
 
 def test_members_within_a_radius_are_refused():
