@@ -4,10 +4,13 @@ Numba compiles a kernel again when its own file changes, but not when a function
 edit, tests would go on running the old code.
 """
 
+import gc
 import hashlib
 import os
 import shutil
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent
 
@@ -38,6 +41,17 @@ def pytest_addoption(parser):
     group.addoption("--fuzz", type=int, default=1, metavar="N", help="N times as many cases (default 1)")
     group.addoption("--fuzz-seed", type=int, default=0, metavar="SEED", help="other cases (default 0)")
     group.addoption("--fuzz-case", type=int, metavar="NUMBER", help="this case alone")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no rubbish among what tests import, a million objects that stay: neither while it comes nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter, config):
