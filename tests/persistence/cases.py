@@ -181,12 +181,12 @@ CASES = {
     "GuaranteedRecalibrator, weighted": weighted(nc.GuaranteedRecalibrator(LOCAL)),
     "CrossRecalibrator": lambda: _fit(nc.CrossRecalibrator(LOCAL, nc.Cross(folds=3)), n=100),
     "compiled": lambda: compiled(
-        local(3, 300, k=50, corrections=(nc.Polish(), nc.Fade()), quantile_rule="predictive")()
+        local(3, 150, k=50, corrections=(nc.Polish(), nc.Fade()), quantile_rule="predictive")()
     ),
     "compiled, trend, faded to all": lambda: compiled(
-        local(2, 300, k=50, metric="chebyshev", corrections=(nc.Trend(), nc.Fade(0.1, "global")))()
+        local(2, 150, k=50, metric="chebyshev", corrections=(nc.Trend(), nc.Fade(0.1, "global")))()
     ),
-    "compiled, radius, cosine": lambda: compiled(local(3, 300, radius=nc.Radius(0.5, 20), metric="cosine")()),
+    "compiled, radius, cosine": lambda: compiled(local(3, 150, radius=nc.Radius(0.5, 20), metric="cosine")()),
     "compiled, all rows alike": lambda: compiled(_fit(nc.IsotonicRecalibrator())),
     "QuantileNetRecalibrator": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, rng=1)),
     "QuantileNetRecalibrator with the space": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, use_space=True, rng=1)),
