@@ -1,6 +1,5 @@
 """A file whose checksums are right, and that nearcal has not written: an error, at once, and nothing is executed."""
 
-import copy
 import inspect
 import json
 import re
