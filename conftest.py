@@ -8,6 +8,7 @@ import gc
 import hashlib
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,21 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Forget the classes that examples make savable: tests that run after them count all there are."""
+    if not isinstance(item, pytest.DoctestItem):
+        return (yield)
+    from nearcal import _saved
+
+    try:
+        return (yield)
+    finally:
+        for name, cls in _saved.savable_classes().items():
+            if getattr(sys.modules[cls.__module__], cls.__name__, None) is not cls:  # not one of a module's own
+                del _saved._CLASSES[name]
 
 
 def pytest_terminal_summary(terminalreporter, config):
