@@ -4,10 +4,14 @@ Numba compiles a kernel again when its own file changes, but not when a function
 edit, tests would go on running the old code.
 """
 
+import gc
 import hashlib
 import os
 import shutil
+import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent
 
@@ -38,6 +42,32 @@ def pytest_addoption(parser):
     group.addoption("--fuzz", type=int, default=1, metavar="N", help="N times as many cases (default 1)")
     group.addoption("--fuzz-seed", type=int, default=0, metavar="SEED", help="other cases (default 0)")
     group.addoption("--fuzz-case", type=int, metavar="NUMBER", help="this case alone")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no rubbish among what tests import, a million objects that stay: neither while it comes nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Forget the classes that examples make savable: tests that run after them count all there are."""
+    if not isinstance(item, pytest.DoctestItem):
+        return (yield)
+    from nearcal import _saved
+
+    try:
+        return (yield)
+    finally:
+        for name, cls in _saved.savable_classes().items():
+            if getattr(sys.modules[cls.__module__], cls.__name__, None) is not cls:  # not one of a module's own
+                del _saved._CLASSES[name]
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -159,8 +159,8 @@ def of_set(rows: Sequence[Row], key: str, base: str, method: str, name: str) -> 
 
 def overall(rows: Sequence[Row], key: str, base: str, method: str) -> float:
     """Return the mean over sets, of the CRPS the geometric mean."""
-    names = dict.fromkeys(row["set"] for row in rows if row["base"] == base)
-    values = [of_set(rows, key, base, method, name) for name in names]
+    own = [row for row in rows if row["base"] == base]
+    values = [of_set(own, key, base, method, name) for name in dict.fromkeys(row["set"] for row in own)]
     return float(np.exp(np.mean(np.log(values))) if key == "crps" else np.mean(values))
 
 

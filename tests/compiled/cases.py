@@ -5,7 +5,7 @@ from unittest.mock import patch
 import numpy as np
 
 import nearcal as nc
-from nearcal.compiled import compiling
+from nearcal.compiled import compiling, lessons
 
 LEVELS = np.arange(1, 100) / 100
 
@@ -21,9 +21,9 @@ def fitted(n=400, d=2, **options):
     return nc.LocalRecalibrator(**options).fit(*calibration_set(n, d))
 
 
-def compile_quickly(recalibrator, steps=60, **options):
-    """Compile with students that learn for a moment."""
-    with patch.multiple(compiling, _FEWEST_STEPS=steps, _MOST_STEPS=steps):
+def compile_quickly(recalibrator, steps=60, bumps=60, **options):
+    """Compile with students that learn for a moment, and a trend of few bumps."""
+    with patch.multiple(compiling, _FEWEST_STEPS=steps, _MOST_STEPS=steps), patch.object(lessons, "_BUMPS", bumps):
         return nc.compile(recalibrator, **{"tolerance": 1e9, **options})
 
 

@@ -44,7 +44,7 @@ def test_the_loss_is_told(compiled):
 
 
 def test_the_same_seed_gives_the_same_bits():
-    exact = fitted(200, **TUNED)
+    exact = fitted(120, **TUNED)
     tables = [compile_quickly(exact, rng=seed).recalibrate(BASE, SPACE).ppf([0.1, 0.9]) for seed in (1, 1, 2)]
     assert (tables[0] == tables[1]).all()
     assert (tables[0] != tables[2]).any()
@@ -109,13 +109,13 @@ def test_many_faded_rows_are_told(compiled):
     ids=str,
 )
 def test_all_options_of_local_recalibration(options):
-    exact = fitted(200, **options)
+    exact = fitted(150, **options)
     compiled = compile_quickly(exact, 300)
     of_exact, of_compiled = (rc.recalibrate(BASE, SPACE) for rc in (exact, compiled))
     close = np.abs(of_compiled.ppf([0.2, 0.5, 0.8]) - of_exact.ppf([0.2, 0.5, 0.8])).mean()
     assert close < 0.35  # of a spread of about 2
     assert np.isfinite(of_compiled.reliability()["p_value"]).all()
-    assert compiled.loss_.rows == 200
+    assert compiled.loss_.rows == 150
 
 
 def test_weights_and_groups():

@@ -20,7 +20,7 @@ def exact():
 
 @pytest.fixture(scope="module")
 def compiled(exact):
-    return compile_quickly(exact)
+    return compile_quickly(exact, bumps=400)
 
 
 def test_intervals_hold_the_points_set_aside_as_often_as_before(exact, compiled):

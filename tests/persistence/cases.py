@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
-from nearcal.compiled import compiling
+from nearcal.compiled import compiling, lessons
 from nearcal.space import _exact
 
 N, M = 700, 9
@@ -80,7 +80,7 @@ def in_shards(**options):
 
 def compiled(recalibrator):
     """Compile with students that hardly learn: files need no good ones."""
-    with patch.multiple(compiling, _FEWEST_STEPS=10, _MOST_STEPS=10):
+    with patch.multiple(compiling, _FEWEST_STEPS=10, _MOST_STEPS=10), patch.object(lessons, "_BUMPS", 60):
         return nc.compile(recalibrator, tolerance=1e9)
 
 
@@ -181,12 +181,12 @@ CASES = {
     "GuaranteedRecalibrator, weighted": weighted(nc.GuaranteedRecalibrator(LOCAL)),
     "CrossRecalibrator": lambda: _fit(nc.CrossRecalibrator(LOCAL, nc.Cross(folds=3)), n=100),
     "compiled": lambda: compiled(
-        local(3, 300, k=50, corrections=(nc.Polish(), nc.Fade()), quantile_rule="predictive")()
+        local(3, 150, k=50, corrections=(nc.Polish(), nc.Fade()), quantile_rule="predictive")()
     ),
     "compiled, trend, faded to all": lambda: compiled(
         local(2, 300, k=50, metric="chebyshev", corrections=(nc.Trend(), nc.Fade(0.1, "global")))()
     ),
-    "compiled, radius, cosine": lambda: compiled(local(3, 300, radius=nc.Radius(0.5, 20), metric="cosine")()),
+    "compiled, radius, cosine": lambda: compiled(local(3, 150, radius=nc.Radius(0.5, 20), metric="cosine")()),
     "compiled, all rows alike": lambda: compiled(_fit(nc.IsotonicRecalibrator())),
     "QuantileNetRecalibrator": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, rng=1)),
     "QuantileNetRecalibrator with the space": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, use_space=True, rng=1)),

@@ -1,6 +1,5 @@
 """A file whose checksums are right, and that nearcal has not written: an error, at once, and nothing is executed."""
 
-import copy
 import inspect
 import json
 import re
@@ -174,13 +173,13 @@ def test_every_value_of_every_object_is_checked(name, files):
     path = files(name)
     manifest, arrays = read_file(path, verify=True)
     accepted = []
-    for place, item in enumerate(manifest["objects"]):
-        for names in paths_of(item["holds"]):
+    for item in manifest["objects"]:
+        for names in list(paths_of(item["holds"])):
             for is_replaced in (True, False):
-                forged = copy.deepcopy(manifest)
-                holds = forged["objects"][place]["holds"]
+                holds = item["holds"]
                 for key in names[:-1]:
                     holds = holds[key]
+                before = dict(holds)
                 if is_replaced:
                     if names[-1] in UNCHECKED.get(item["class"], ()):
                         continue
@@ -189,8 +188,10 @@ def test_every_value_of_every_object_is_checked(name, files):
                     continue
                 else:
                     del holds[names[-1]]
-                if not is_refused(write_forged(path, forged, arrays)):
+                if not is_refused(write_forged(path, manifest, arrays)):
                     accepted.append((item["class"], names[-1], is_replaced))
+                holds.clear()
+                holds.update(before)
     assert accepted == []
 
 

@@ -57,17 +57,17 @@ def test_what_is_significant_but_small_is_no_drift():
 @pytest.mark.parametrize("n", [120, 400])
 @pytest.mark.parametrize("serial", [0.0, 0.6])
 def test_false_alarms(n, serial):
-    """Of 4,000 sets of rows without a drift at most 4 · 4 alarms: four standard deviations above 1 in 1,000.
+    """Of 2,000 sets of rows without a drift at most 7 alarms: four standard deviations above 1 in 1,000.
 
     Of autoregressive rows the ranks follow each other less than rows do, and few of them tell their correlation badly:
     at n = 120 it is held to 1 in 100.
     """
     rng = np.random.default_rng(2)
-    scores = rng.normal(size=(4000, n + 50))
+    scores = rng.normal(size=(2000, n + 50))
     for i in range(1, n + 50):
         scores[:, i] = serial * scores[:, i - 1] + np.sqrt(1 - serial**2) * scores[:, i]
     alarms = sum(len(quietly(row)) < n for row in scores[:, 50:])
-    assert alarms <= 4000 * (FALSE_ALARM if serial == 0 or n > 120 else 0.01) + 4 * np.sqrt(4000 * FALSE_ALARM)
+    assert alarms <= 2000 * (FALSE_ALARM if serial == 0 or n > 120 else 0.01) + 4 * np.sqrt(2000 * FALSE_ALARM)
 
 
 def drifting(n, seed, growth=1.0):

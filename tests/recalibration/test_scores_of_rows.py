@@ -207,7 +207,7 @@ def test_one_long_neighbourhood_among_short_ones(base, thin):
 def test_a_cluster_that_probes_miss(search, corrections, monkeypatch):
     """Neighbours within a radius are counted as they are found: the few rows looked at beforehand tell nothing."""
     rng = np.random.default_rng(0)
-    n, d = 1000, 1 if search == "line" else 3
+    n, d = 700, 1 if search == "line" else 3
     x = 0.01 * rng.normal(size=(n, d))
     x[:: n // 32] = 500 + 10 * rng.normal(size=x[:: n // 32].shape)  # the probes
     y, new = rng.normal(size=n), x[:300].copy()

@@ -156,7 +156,9 @@ def two_populations(n=600):
     return nc.Normal(np.zeros(n), 1.0), y, x, kind
 
 
-@pytest.mark.parametrize("relation", [{"time": False}, {"groups": np.arange(600) // 4}, {"time": True}], ids=str)
+@pytest.mark.parametrize(
+    "relation", [{"time": False}, {"groups": np.arange(600) // 4}, {"time": True}], ids=["none", "groups", "time"]
+)
 def test_the_choice_is_made_for_what_counts(relation):
     dist, y, x, kind = two_populations()
     options = {"k": (20, 60), "scaling": "standard", "smoothing": "epanechnikov", "trend": False, **relation}
