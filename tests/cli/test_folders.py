@@ -57,7 +57,7 @@ def check(place, folder, names=NAMES):
         np.testing.assert_array_equal(found["upper_90"], expected.upper)
 
 
-@pytest.mark.parametrize("more", [(), ("--engine", "dask", "--workers", "1")], ids=["local", "dask"])
+@pytest.mark.parametrize("more", [(), ("--engine", "dask", "--workers", "2")], ids=["local", "dask"])
 def test_parts_are_predicted_under_their_names(more, predict, folder, tmp_path):
     if more:
         pytest.importorskip("distributed")
