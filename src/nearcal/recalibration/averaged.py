@@ -264,7 +264,7 @@ class AveragedRecalibrator(RecalibratorOfMembers):
                 )
 
     def _check_member(self, member: Any) -> None:
-        if not isinstance(member, LocalRecalibrator) or member.quantile_rule not in CONTINUOUS_RULES:
+        if type(member) is not LocalRecalibrator or member.quantile_rule not in CONTINUOUS_RULES:
             raise InvalidParameterError(
                 f"members must be LocalRecalibrator of a continuous quantile_rule, one of {CONTINUOUS_RULES}, got "
                 f"{member!r}"
@@ -278,7 +278,8 @@ class AveragedRecalibrator(RecalibratorOfMembers):
     def _to_saved(self) -> dict[str, Any]:
         saved = super()._to_saved()
         # members as they were fitted say how they were set
-        saved["parameters"] = {"weights": self.weights_.tolist(), "corrections": tuple(self.corrections)}
+        weights = None if self.weights is None else tuple(map(float, self.weights))
+        saved["parameters"] = {"weights": weights, "corrections": tuple(self.corrections)}
         return saved
 
     def _check_learnt(self) -> None:

@@ -1,6 +1,6 @@
 """Recalibrators made of several: their members, the columns that each looks at, and their weights."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nearcal._arrays import FloatArray
@@ -58,6 +58,14 @@ class RecalibratorOfMembers(Recalibrator):
         require((self.weights_ >= 0).all() and self.weights_.sum() > 0, "weights_ must not be negative")
         require(all(one.n_cal_ == self.n_cal_ for one in self.members_), "members_ must have n_cal_ calibration points")
         self.members, self.columns = self.members_, self.columns_
+
+
+def all_within(recalibrator: Any) -> Iterator[Any]:
+    """Go through a recalibrator and all those that it asks, and that these ask."""
+    yield recalibrator
+    inner = getattr(recalibrator, "inner_", None)
+    for one in (*(() if inner is None else (inner,)), *getattr(recalibrator, "members_", ())):
+        yield from all_within(one)
 
 
 def at_columns(space: FloatArray | None, columns: Sequence[int]) -> FloatArray | None:

@@ -19,7 +19,7 @@ from nearcal.recalibration.local_scores import LocalScores, describe
 from nearcal.recalibration.neighborhoods import Neighborhoods, Rows
 from nearcal.recalibration.reliability import Reliability, check_false_alarm, judge, unknown_reliability
 from nearcal.recalibration.score_laws import ScoreLaw
-from nearcal.recalibration.scores_of_rows import Answers, OfBase, ScoresOfRows, Statistic
+from nearcal.recalibration.scores_of_rows import Answers, AveragedScores, OfBase, ScoresOfRows, Statistic
 
 _UNTOUCHED_QUANTILES = 100
 
@@ -403,9 +403,11 @@ class Recalibrated(Distribution):
         Neighbors
             ``indices``, ``distances`` and ``weights``, each of shape (number of rows, most neighbours), nearest first.
             Short rows are padded with index -1, distance inf and weight 0. Points are numbered as they were given to
-            ``fit``, those of weight 0 left out.
+            ``fit``, those of weight 0 left out. Of an average they are those of the member of the greatest weight.
         """
-        return self[rows]._neighbors_and_scores()[0]
+        chosen = self[rows]
+        heaviest = chosen.scores.heaviest if isinstance(chosen.scores, AveragedScores) else chosen
+        return heaviest._neighbors_and_scores()[0]
 
     def weighted_sample(self, rows: Any) -> WeightedSample:
         """Return the output of Algorithm 1 for some rows: sample values and their weights.
@@ -434,8 +436,8 @@ class Recalibrated(Distribution):
         scores = self.scores
         if not isinstance(scores, LocalScores):
             raise InvalidInputError(
-                "neighbours must come from local recalibration, got a recalibrator that treats all rows alike or by a "
-                "function; ask for ppf, cdf or sample instead"
+                "neighbours must come from local recalibration, got a recalibrator that treats all rows alike, by a "
+                "function or by an average of several; ask for ppf, cdf or sample, or choose with members=1"
             )
         near = scores.find(slice(0, len(self)))
         missing = near.which < 0
