@@ -164,6 +164,16 @@ def _sharded_options(rng, n):
     return {**options, "folder": Path(tempfile.mkdtemp()) / "shards", "seed": int(rng.integers(9))}
 
 
+def _averaged_options(rng, n):
+    """Two neighbourhoods of any settings that have a curve, of which those that fade do so to their base."""
+    members = [nc.LocalRecalibrator(**_local_options(rng, n)) for _ in range(2)]
+    for member in members:
+        member.quantile_rule = str(rng.choice(CONTINUOUS_RULES))
+        member.corrections = [one for one in member.corrections if getattr(one, "to", "base") == "base"]
+    corrections = [one for one in (nc.Polish(drift=bool(rng.integers(2))), nc.Caution(0.3)) if rng.integers(2)]
+    return {"members": members, "weights": [None, [1, 0], [0.2, 2]][int(rng.integers(3))], "corrections": corrections}
+
+
 SUBJECTS = {
     nc.LocalRecalibrator: lambda rng, n: _local_options(rng, n),
     nc.ShardedRecalibrator: lambda rng, n: _sharded_options(rng, n),
@@ -174,6 +184,7 @@ SUBJECTS = {
     nc.ConformalRecalibrator: lambda rng, n: {},
     nc.IdentityRecalibrator: lambda rng, n: {},
     nc.QuantileNetRecalibrator: lambda rng, n: {"epochs": 3, "use_space": bool(rng.integers(2)), "rng": 0},
+    nc.AveragedRecalibrator: lambda rng, n: _averaged_options(rng, n),
     nc.CombinedRecalibrator: lambda rng, n: {
         "members": [nc.LocalRecalibrator(**_local_options(rng, n)), nc.GlobalRecalibrator(quantile_rule="predictive")],
         "pool": str(rng.choice(POOLS)),

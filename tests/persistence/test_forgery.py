@@ -93,6 +93,7 @@ KINDS = [
     "compiled, trend, faded to all",
     "CalibratedModel",
     "CalibratedModel that looks twice",
+    "AveragedRecalibrator",
     "CombinedRecalibrator",
     "Recalibration of several models",
     "Recalibration",
