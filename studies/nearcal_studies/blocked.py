@@ -210,7 +210,7 @@ class Case:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", nc.DependenceWarning)
             warnings.simplefilter("ignore", nc.OutOfDistributionWarning)
-            tuning = nc.tune(self.dist[0], self.y[0], self.spaces[0], **relations, workers=ONE_THREAD)
+            tuning = nc.tune(self.dist[0], self.y[0], self.spaces[0], members=1, **relations, workers=ONE_THREAD)
             out = self.recalibrate(tuning.recalibrator, tuning.chosen.space)
             lower, upper = out.interval(COVERAGE)
         crps = self.score(tuning.chosen)  # the choice alone: rows unlike the calibration set do not fade here

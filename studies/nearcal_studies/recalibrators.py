@@ -85,9 +85,17 @@ def calibrate(
 def without_fading(calibrated: nc.CalibratedModel) -> nc.CalibratedModel:
     """Return the same model with the same choice, as it was fitted, without fading."""
     recalibrator = copy.copy(calibrated.recalibrator)
-    if isinstance(recalibrator, nc.LocalRecalibrator):
-        recalibrator.corrections_ = tuple(one for one in recalibrator.corrections_ if not isinstance(one, LearntFade))
+    if isinstance(recalibrator, nc.AveragedRecalibrator):
+        recalibrator.members_ = tuple(map(_unfaded, recalibrator.members_))
+    elif isinstance(recalibrator, nc.LocalRecalibrator):
+        recalibrator = _unfaded(recalibrator)
     return replace(calibrated, recalibrator=recalibrator, look=None)
+
+
+def _unfaded(recalibrator: nc.LocalRecalibrator) -> nc.LocalRecalibrator:
+    plain = copy.copy(recalibrator)
+    plain.corrections_ = tuple(one for one in recalibrator.corrections_ if not isinstance(one, LearntFade))
+    return plain
 
 
 def tune_plainly(dist: Any, y: Any, spaces: Mapping[str, Any], **options: Any) -> nc.Tuning:

@@ -16,10 +16,12 @@ from nearcal.compiled.network import Effort
 from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import Form, Student
 from nearcal.compiled.surroundings import Surroundings
+from nearcal.compiled.teachers import teacher_of
 from nearcal.distributions import Distribution, Seed, require_distribution
 from nearcal.guarantees import CrossRecalibrator, GuaranteedRecalibrator
 from nearcal.models import CalibratedModel, Recalibration
 from nearcal.recalibration import (
+    AveragedRecalibrator,
     CombinedRecalibrator,
     ConformalRecalibrator,
     IdentityRecalibrator,
@@ -127,7 +129,7 @@ def compile_recalibrator(
         return CompiledRecalibrator.of(law, None, take_over("no recalibration"), exact, exact.n_cal_)
     if isinstance(exact, CombinedRecalibrator):
         return _compile_combined(exact, dist_cal, folds, tolerance, rng)
-    if isinstance(exact, LocalRecalibrator) and not isinstance(exact, KNNRegressor):
+    if isinstance(exact, LocalRecalibrator | AveragedRecalibrator) and not isinstance(exact, KNNRegressor):
         return _compile_local(exact, dist_cal, folds, tolerance, rng)
     raise InvalidParameterError(
         "recalibrator must be local, or combined of such, or one that treats all rows alike, since what is compiled is "
@@ -150,8 +152,9 @@ def _compile_combined(
 
 
 def _compile_local(
-    exact: LocalRecalibrator, dist_cal: Any, folds: Folds | None, tolerance: float, rng: np.random.Generator
-) -> CompiledRecalibrator:
+    exact: LocalRecalibrator | AveragedRecalibrator, dist_cal: Any, folds: Folds | None, tolerance: float,
+    rng: np.random.Generator,
+) -> CompiledRecalibrator:  # fmt: skip
     n = exact.n_cal_
     if n < _LEAST_POINTS:
         raise InvalidInputError(
@@ -161,13 +164,14 @@ def _compile_local(
         raise InvalidInputError(
             f"dist_cal must be the distributions of the {n} calibration points that have a weight, got {len(dist_cal)}"
         )
-    fit, lesson = CrossFit(exact, dist_cal, folds, rng), teach(exact, rng)
+    teacher = teacher_of(exact)
+    fit, lesson = CrossFit(teacher, dist_cal, folds, rng), teach(teacher, rng)
     found: dict[Form, tuple[Student, CompilationLoss, Trial]] = {}
     for form in _forms(fit, tolerance):
         if form in found:
             continue
         trial = fit.attempt(form)
-        student = Student.learn(lesson, features_of(exact), form, rng)
+        student = Student.learn(lesson, features_of(teacher), form, rng)
         student = student if trial.polish is None else student.polished(trial.polish)
         loss = replace(fit.loss(trial), in_sample=in_sample_loss(student, lesson, dist_cal))
         found[form] = student, loss, trial
@@ -182,7 +186,7 @@ def _compile_local(
             "can afford that, or calibrate with more rows",
             loss,
         )
-    surroundings = Surroundings.learn(exact, trial.log_isolation[~np.isnan(trial.log_isolation)])
+    surroundings = Surroundings.learn(teacher, trial.log_isolation[~np.isnan(trial.log_isolation)])
     return CompiledRecalibrator.of(student, surroundings, loss, exact, n)
 
 

@@ -7,13 +7,14 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.compiled.features import Features
-from nearcal.compiled.lessons import Lesson, refit, teach, without_fading
+from nearcal.compiled.lessons import Lesson, teach
 from nearcal.compiled.loss import CompilationLoss, Judged, compare, find_regions, is_off
 from nearcal.compiled.network import LEVEL_SCORES
 from nearcal.compiled.student import Form, Student
+from nearcal.compiled.teachers import Teacher
 from nearcal.distributions import Distribution, Normal
 from nearcal.distributions.interpolation import Interpolated
-from nearcal.recalibration import LocalRecalibrator, Recalibrated
+from nearcal.recalibration import Recalibrated
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.polish import LearntPolish, polish_of
 from nearcal.recalibration.scores_of_rows import CurveOfEachRow
@@ -41,8 +42,7 @@ class CrossFit:
 
     Parameters
     ----------
-    exact : LocalRecalibrator
-        Fitted.
+    teacher : Teacher
     base : Distribution, optional
         The predictive distributions of its calibration points: CRPS is then of responses, else of scores.
     folds : Folds, optional
@@ -51,31 +51,31 @@ class CrossFit:
     """
 
     def __init__(
-        self, exact: LocalRecalibrator, base: Distribution | None, folds: Folds | None, rng: np.random.Generator
+        self, teacher: Teacher, base: Distribution | None, folds: Folds | None, rng: np.random.Generator
     ) -> None:
-        rows = np.sort(rng.permutation(len(exact.calibration_))[:_MOST_POINTS]) if folds is None else None
-        if rows is not None and len(rows) < len(exact.calibration_):
-            exact, base = refit(exact, rows), None if base is None else base[rows]
-        self.exact, self.z, self.rng = exact, exact.calibration_.z, rng
+        rows = np.sort(rng.permutation(len(teacher.calibration))[:_MOST_POINTS]) if folds is None else None
+        if rows is not None and len(rows) < len(teacher.calibration):
+            teacher, base = teacher.restricted(rows), None if base is None else base[rows]
+        self.teacher, self.z, self.rng = teacher, teacher.calibration.z, rng
         n = len(self.z)
-        self.positions = np.asarray(exact.positions(), dtype=np.float64)
+        self.positions = teacher.positions
         self.base = Normal(np.zeros(n), 1.0) if base is None else base
         self.y = self.z if base is None else self.base.from_z(self.z)
-        weights = exact.calibration_.weights
+        weights = teacher.calibration.weights
         self.weights = np.ones(n) if weights is None else weights.relative
         self.has_weights, self.units = weights is not None, "score" if base is None else "response"
         self.folds = _random_folds(n, rng) if folds is None else folds.folds
-        self.regions = find_regions(exact.space_map_(self.positions), rng)
+        self.regions = find_regions(teacher.space_map(self.positions), rng)
         self.judged = Judged(self.regions, self.weights)
         self.lessons = [self._teach(fold) for fold in self.folds]
         self.trials: dict[str, Trial] = {}
 
     def _teach(self, fold: Fold) -> tuple[Lesson, Features]:
         """Judge a fold by the exact recalibrator of the others, and let it teach."""
-        exact = without_fading(refit(self.exact, fold.speakers))
-        out = exact.recalibrate(self.base[fold.rows], self.positions[fold.rows])
+        teacher = self.teacher.restricted(fold.speakers)
+        out = teacher.recalibrate(self.base[fold.rows], self.positions[fold.rows])
         self.judged.take(fold.rows, out, self.y[fold.rows])
-        return teach(exact, self.rng), features_of(exact)
+        return teach(teacher, self.rng), features_of(teacher)
 
     def attempt(self, form: Form) -> Trial:
         """Let students of a form judge every fold; marginal calibration is mended by what other folds tell."""
@@ -134,10 +134,9 @@ def in_sample_loss(student: Student, lesson: Lesson, base: Distribution | None) 
     return float(own / exact - 1)
 
 
-def features_of(exact: LocalRecalibrator) -> Features:
+def features_of(teacher: Teacher) -> Features:
     """Return what students of a recalibrator see."""
-    positions = np.asarray(exact.positions(), dtype=np.float64)
-    return Features.learn(exact.space_map_, positions, on_sphere=exact.metric == "cosine")
+    return Features.learn(teacher.space_map, teacher.positions, on_sphere=teacher.metric == "cosine")
 
 
 def curve_of(tables: FloatArray) -> Curve:

@@ -15,14 +15,12 @@ from nearcal._saved import (
     optional,
     savable,
 )
-from nearcal.compiled.lessons import LEAST_SIZE
 from nearcal.compiled.student import Reading, Student
-from nearcal.recalibration import LocalRecalibrator, Workers
+from nearcal.compiled.teachers import LEAST_SIZE, Teacher
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.fade import LearntFade, expected_share, fade_curve, limits_of, warn_of_faded
 from nearcal.recalibration.neighborhoods import KNearest, WithinRadius
 from nearcal.recalibration.scores_of_rows import Answers, CurveOfEachRow, OfBase, Statistic
-from nearcal.recalibration.weighted_steps import steps_of
 from nearcal.space import METRICS
 
 _MOST_KEPT = 1000  # isolations of calibration points: p-values to a thousandth
@@ -66,23 +64,19 @@ class Surroundings:
     everyone: Curve | None
 
     @classmethod
-    def learn(cls, exact: LocalRecalibrator, log_isolation: FloatArray) -> Self:
+    def learn(cls, teacher: Teacher, log_isolation: FloatArray) -> Self:
         """Take over what the exact recalibrator knows, and how isolated calibration points seem to students.
 
         Students know isolation less exactly: what is far to them varies less, and may be off. Of either scale the
         farther counts, so that rows like the calibration set are not called unlike it.
         """
-        near = exact.neighborhood_
-        own = _own_isolation(exact, log_isolation)
-        fade = next((one for one in exact.corrections_ if isinstance(one, LearntFade)), None)
-        everyone = None
+        near, fade = teacher.neighborhood, teacher.fade
+        own = _own_isolation(teacher, log_isolation)
         if fade is not None:
-            if fade.to == "global":
-                everyone = steps_of(exact.calibration_).curve(predictive=exact.quantile_rule_ == "predictive")
             start, gap = limits_of(own, fade.false_alarm)
             fade = LearntFade(fade.false_alarm, fade.to, max(start, fade.start), max(gap, fade.gap), fade.ranges)
         distance = float(near.radius.distance) if isinstance(near, WithinRadius) else None
-        return cls(exact.metric, distance, own, fade, everyone)
+        return cls(teacher.metric, distance, own, fade, teacher.everyone())
 
     def log_isolation(self, student: Student, positions: FloatArray, reading: Reading) -> FloatArray:
         """Return how isolated rows are, on the scale of logarithms: greater is farther."""
@@ -126,10 +120,9 @@ class Surroundings:
         return trust
 
 
-def _own_isolation(exact: LocalRecalibrator, log_isolation: FloatArray) -> FloatArray:
+def _own_isolation(teacher: Teacher, log_isolation: FloatArray) -> FloatArray:
     """Return how isolated calibration points are, increasing; at most a thousand quantiles."""
-    near = exact.neighborhood_
-    known = exact.own_isolation_.sorted(near, Workers.of(exact.workers).silent())
+    near, known = teacher.neighborhood, teacher.own_isolation()
     known = known if isinstance(near, KNearest) else known - LEAST_SIZE
     count = min(len(known), len(log_isolation), _MOST_KEPT)
     levels = (np.arange(count) + 0.5) / count

@@ -153,10 +153,12 @@ class AveragedRecalibrator(RecalibratorOfMembers):
         self.n_cal_ = members[0].n_cal_
         return self
 
-    def left_out_values(self, dist_cal: Distribution, scores: FloatArray, folds: Folds | None = None) -> FloatArray:
+    def left_out_values(
+        self, dist_cal: Distribution, scores: FloatArray, folds: Folds | None = None, rows: IntArray | None = None
+    ) -> FloatArray:
         """Return quantiles of calibration points, as :meth:`LocalRecalibrator.left_out_values` does, (n, s)."""
         self._require_fitted()
-        table = average([member.left_out(folds) for member in self.members_], self.weights_)
+        table = average([member.left_out(folds) for member in self.members_], self.weights_, rows)
         known, values = np.flatnonzero(~np.isnan(table[:, 0])), np.full((len(table), len(scores)), np.nan)
         curve = bend(as_curve(table[known]), self.corrections_)
         values[known] = curve.values(dist_cal[known], np.tile(scores, (len(known), 1)))
@@ -308,11 +310,11 @@ def _learn(
     return correction.learn_from(scores, calibration.weights, left_out[0].order)
 
 
-def average(left_out: Sequence[LeaveOneOut], weights: FloatArray) -> FloatArray:
+def average(left_out: Sequence[LeaveOneOut], weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
     """Return quantiles of scores of calibration points by the others, averaged over members, (n, 41); NaN of no one."""
     table = np.zeros((len(left_out[0].calibration), len(SCORES)))
     for one, weight in zip(left_out, weights, strict=True):
-        table = table + weight * left_out_table(one)
+        table = table + weight * left_out_table(one, rows)
     return table
 
 

@@ -35,6 +35,7 @@ _MOST_ROWS = 2000
 _WIDE = 0.95  # coverage of the intervals whose score counts beside the CRPS
 _TAILS = 0.03  # the weight of that score: of a Normal distribution it then makes up a fifth of the sum
 _ERRORS = 2  # standard errors by which one candidate must be better than an average to be taken alone
+_WORTH_IT = 5e-3  # of its score, by which an average must be able to be better than the best of its candidates
 _DOUBT = 1.5  # share left to the model, in squared standard errors relative to the gain
 _DOUBT_OF_AVERAGE = 0.75  # the same for an average, whose gain owes next to nothing to chance
 _LEAST_SHARE = 0.05  # left to the model, below which none is
@@ -97,7 +98,8 @@ def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool,
     """Return what is chosen, and the share that is left to the model.
 
     It is an average of local finalists, unless the one of the least total score is better by more than two standard
-    errors of the difference: the score of the best owes something to chance, that of the average next to nothing. With
+    errors of the difference, or the average by less than half a percent, for certain: it costs as many searches. The
+    score of the best owes something to chance, that of the average next to nothing. With
     g by how much the choice is better than the model, and e the standard error of that, 1.5 (e / g)² is left to the
     model, half of that of an average, as James and Stein would; where that is all, the choice is between no
     recalibration and global recalibration alone, as it is where the latter does better.
@@ -110,7 +112,7 @@ def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool,
     if finals.average is not None:
         averaged = finals.average.crps + _TAILS * finals.average.interval
         behind, error = mean_and_error(averaged - total, units, weights)
-        if behind <= _ERRORS * error:
+        if behind <= _ERRORS * error and _ERRORS * error - behind > _WORTH_IT * mean:
             mean, total, doubt = mean_and_error(averaged, units, weights)[0], averaged, _DOUBT_OF_AVERAGE
             chosen = {finals.places[place]: float(w) for place, w in enumerate(finals.average.weights) if w > 0}
     gain, error = mean_and_error(finals.total[none] - total, units, weights)

@@ -1,0 +1,223 @@
+"""Who teaches a student: a fitted recalibrator without its fading, and all that is asked of it."""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nearcal._arrays import FloatArray, IntArray
+from nearcal._errors import InvalidParameterError
+from nearcal.compiled.network import LEVEL_SCORES
+from nearcal.distributions import Distribution, Normal
+from nearcal.recalibration import AveragedRecalibrator, LocalRecalibrator, Radius, Recalibrated, Workers
+from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.curve import Curve
+from nearcal.recalibration.fade import LearntFade, log_isolation
+from nearcal.recalibration.neighborhoods import KNearest, Neighborhood, WithinRadius
+from nearcal.recalibration.steps import Steps
+from nearcal.recalibration.weighted_steps import steps_of
+from nearcal.space import CalibrationSpace, NeighborIndex, Scaling, SpaceMap
+
+LEAST_SIZE = 0.5  # of a neighbourhood, whose logarithm is taken
+
+
+class Teacher:
+    """A local recalibrator.
+
+    Attributes
+    ----------
+    calibration : CalibrationScores
+    positions : ndarray of shape (n, d)
+        Of the calibration points, as they were given.
+    space_map : SpaceMap
+        To where distances are taken, by ``metric``.
+    neighborhood : Neighborhood
+    fade : LearntFade or None
+        How rows fade.
+    """
+
+    calibration: CalibrationScores
+    positions: FloatArray
+    space_map: SpaceMap
+    metric: str
+    neighborhood: Neighborhood
+    fade: LearntFade | None
+
+    def __init__(self, exact: LocalRecalibrator) -> None:
+        self.exact: Any = without_fading(exact)
+        self.calibration, self.positions = exact.calibration_, np.asarray(exact.positions(), dtype=np.float64)
+        self.space_map, self.metric, self.neighborhood = exact.space_map_, exact.metric, self.exact.neighborhood_
+        self.fade = next((one for one in exact.corrections_ if isinstance(one, LearntFade)), None)
+
+    def recalibrate(self, dist: Distribution, positions: FloatArray) -> Recalibrated:
+        """Return what becomes of new rows."""
+        return self.exact.recalibrate(dist, positions)
+
+    def left_out_tables(self, points: IntArray) -> FloatArray:
+        """Return quantiles of the scores of calibration points among the others, at the levels of students."""
+        everywhere = Normal(np.zeros(len(self.calibration)), 1.0)
+        return self.exact.left_out_values(everywhere, LEVEL_SCORES, rows=points)[points]
+
+    def left_out_description(self, points: IntArray) -> FloatArray:
+        """Return the logarithms of isolation and effective size of calibration points among the others, (n, 2)."""
+
+        def ask(steps: Steps, rows: IntArray) -> FloatArray:
+            return np.stack([steps.radius(), np.maximum(steps.effective_size(), LEAST_SIZE)], axis=1)
+
+        known = self.exact.left_out().gather(ask, np.full((len(self.calibration), 2), np.nan), points)[points]
+        isolation = known[:, 0]
+        if not isinstance(self.neighborhood, KNearest):
+            others = self._counts(self.positions[points]) - 1
+            isolation = -np.maximum(others + LEAST_SIZE, LEAST_SIZE)
+        return np.stack([log_isolation(self.neighborhood, isolation), np.log(known[:, 1])], axis=1)
+
+    def describe(self, positions: FloatArray) -> FloatArray:
+        """Return the logarithms of isolation and effective size of new rows, (n, 2)."""
+        near = self.neighborhood
+        out = self.recalibrate(Normal(np.zeros(len(positions)), 1.0), positions)
+        isolation = out.radius if isinstance(near, KNearest) else -(self._counts(positions) + LEAST_SIZE)
+        return np.stack([log_isolation(near, isolation), np.log(np.maximum(out.effective_size, LEAST_SIZE))], axis=1)
+
+    def _counts(self, positions: FloatArray) -> FloatArray:
+        """Return the numbers of calibration points within the radius of new rows."""
+        near: Any = None
+        return -self.neighborhood.isolation(near, self.exact.index_, self.exact.space_map_(positions))
+
+    @property
+    def index(self) -> NeighborIndex:
+        """Where calibration points are looked up."""
+        return self.exact.index_
+
+    def nearest(self, points: IntArray, k: int) -> IntArray:
+        """Return the calibration points nearest to some of them, themselves included, (p, k)."""
+        placed = self.exact.space_map_(self.positions[points])
+        return self.index.nearest(placed, k, 0.0).indices.reshape(len(points), k).astype(np.intp)
+
+    def scaled(self, positions: FloatArray) -> FloatArray:
+        """Return positions where distances are taken: on a sphere, if directions are compared."""
+        points = self.space_map(positions)
+        return points / np.linalg.norm(points, axis=1, keepdims=True) if self.metric == "cosine" else points
+
+    def own_isolation(self) -> FloatArray:
+        """Return the isolation of calibration points among the others, increasing."""
+        return self.exact.own_isolation_.sorted(self.neighborhood, Workers.of(self.exact.workers).silent())
+
+    def everyone(self) -> Curve | None:
+        """Return the law of all scores, where rows fade to it."""
+        if self.fade is None or self.fade.to != "global":
+            return None
+        return steps_of(self.calibration).curve(predictive=self.exact.quantile_rule_ == "predictive")
+
+    def restricted(self, rows: IntArray) -> "Teacher":
+        """Return the same settings learnt from some of the calibration points."""
+        return Teacher(refit(self.exact, rows))
+
+
+class AverageTeacher(Teacher):
+    """An average of local recalibrators; how near rows are to calibration points, the heaviest tells.
+
+    Students see all columns that members look at: as the heaviest scales those it sees, the others by their deviation.
+    """
+
+    def __init__(self, exact: AveragedRecalibrator) -> None:
+        for member in exact.members_:
+            if not isinstance(member.neighborhood_, KNearest):
+                raise InvalidParameterError(
+                    f"members of an average to be compiled must take the k nearest points, got {member!r}; give them k"
+                )
+        heaviest = int(np.argmax(exact.weights_))
+        self._guide = Teacher(exact.members_[heaviest])
+        self._columns = list(exact.columns_[heaviest])
+        self.exact = copy.copy(exact)
+        self.exact.members_ = tuple(map(without_fading, exact.members_))
+        guide = self._guide
+        self.calibration, self.metric, self.neighborhood = guide.calibration, guide.metric, guide.neighborhood
+        self.positions = _side_by_side(exact)
+        self.space_map = _joint_map(guide.space_map, self._columns, self.positions)
+        self.fade = None if guide.fade is None else guide.fade.looking_at(self.positions)
+
+    def left_out_description(self, points: IntArray) -> FloatArray:
+        """Return the isolation that the heaviest tells, and the mean of effective sizes."""
+        known = [Teacher(member).left_out_description(points) for member in self.exact.members_]
+        size = sum(weight * np.exp(one[:, 1]) for weight, one in zip(self.exact.weights_, known, strict=True))
+        return np.stack([known[int(np.argmax(self.exact.weights_))][:, 0], np.log(size)], axis=1)
+
+    @property
+    def index(self) -> NeighborIndex:
+        """That of the heaviest."""
+        return self._guide.index
+
+    def nearest(self, points: IntArray, k: int) -> IntArray:
+        """Ask the heaviest."""
+        return self._guide.nearest(points, k)
+
+    def own_isolation(self) -> FloatArray:
+        """Ask the heaviest."""
+        return self._guide.own_isolation()
+
+    def restricted(self, rows: IntArray) -> "AverageTeacher":
+        """Return the same settings and weights learnt from some of the calibration points."""
+        members = [refit(member, rows) for member in self.exact.members_]
+        options = {"weights": tuple(self.exact.weights_), "corrections": self.exact.corrections}
+        averaged = AveragedRecalibrator(members, **options)
+        return AverageTeacher(
+            averaged.fit_members(members, self.exact.columns_, [member.left_out() for member in members])
+        )
+
+
+def teacher_of(exact: LocalRecalibrator | AveragedRecalibrator) -> Teacher:
+    """Return the teacher that a fitted recalibrator is."""
+    return AverageTeacher(exact) if isinstance(exact, AveragedRecalibrator) else Teacher(exact)
+
+
+def without_fading(exact: LocalRecalibrator) -> LocalRecalibrator:
+    """Return the same recalibrator without fading; rows that it would refuse for few neighbours have the nearest."""
+    plain = copy.copy(exact)
+    plain.corrections_ = tuple(one for one in exact.corrections_ if not isinstance(one, LearntFade))
+    near = exact.neighborhood_
+    if isinstance(near, WithinRadius) and near.radius.thin == "raise":
+        radius = Radius(near.radius.distance, near.radius.min_neighbors, "nearest")
+        plain.neighborhood_ = replace(near, radius=radius)
+    return plain
+
+
+def refit(exact: LocalRecalibrator, rows: IntArray) -> LocalRecalibrator:
+    """Return the same settings learnt from some of the calibration points, with as large a share of them for k."""
+    n = len(exact.calibration_)
+    options = exact.get_params()
+    if exact.k is not None:
+        options["k"] = min(max(round(exact.k * len(rows) / n), 1), len(rows))
+    calibration = exact.calibration_.restricted(rows)
+    positions = np.asarray(exact.positions(), dtype=np.float64)[rows]
+    space = CalibrationSpace(
+        positions, calibration.z, Scaling.of(exact.scaling), options["k"] or exact.neighborhood_.least,
+        metric=exact.metric, search=exact.search, eps=exact.eps, weights=calibration.weights,
+    )  # fmt: skip
+    return type(exact)(**options).fit_space(calibration, space)
+
+
+def _side_by_side(exact: AveragedRecalibrator) -> FloatArray:
+    """Return the positions of calibration points in all columns that members look at; others are zero."""
+    positions = np.zeros((exact.n_cal_, exact.n_features_in_))
+    for member, columns in zip(exact.members_, exact.columns_, strict=True):
+        positions[:, list(columns)] = member.positions()
+    return positions
+
+
+def _joint_map(space_map: SpaceMap, columns: list[int], positions: FloatArray) -> SpaceMap:
+    """Return a map of all columns: some by their own map, the others by their standard deviation."""
+    width = positions.shape[1]
+    if columns == list(range(width)):
+        return space_map
+    others = [column for column in range(width) if column not in columns]
+    matrix = np.eye(len(columns)) if space_map.matrix is None else space_map.matrix
+    matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
+    deviation = positions[:, others].std(axis=0)
+    joint = np.zeros((width, matrix.shape[1] + len(others)))
+    joint[columns, : matrix.shape[1]] = matrix
+    joint[others, matrix.shape[1] + np.arange(len(others))] = 1 / np.where(deviation > 0, deviation, 1.0)
+    center = np.zeros(width)
+    center[columns] = space_map.center if space_map.matrix is not None else 0.0
+    center[others] = positions[:, others].mean(axis=0)
+    return SpaceMap(center, joint, space_map.name)

@@ -1,0 +1,75 @@
+"""An average of neighbourhoods becomes one student, of all columns that its members look at."""
+
+import numpy as np
+import pytest
+
+import nearcal as nc
+from nearcal.compiled.bases import family_of
+from nearcal.compiled.teachers import AverageTeacher
+from nearcal.scores import crps
+from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near
+from tests.compiled.test_export import assert_agrees, run_onnx
+
+
+@pytest.fixture(scope="module")
+def exact():
+    members = [
+        nc.LocalRecalibrator(80, quantile_rule="predictive", scaling=scaling, corrections=[nc.Fade()])
+        for scaling in ("standard", "none")
+    ]
+    averaged = nc.AveragedRecalibrator(
+        members, columns=[[0, 2], [1, 2]], weights=[0.6, 0.4], corrections=[nc.Polish(), nc.Caution(0.1)]
+    )
+    return averaged.fit(*calibration_set(500, 3))
+
+
+@pytest.fixture(scope="module")
+def compiled(exact):
+    return compile_quickly(exact, steps=400)
+
+
+def test_it_says_what_the_average_says(exact, compiled):
+    dist, y, space = calibration_set(400, 3, seed=1)
+    average, student = exact.recalibrate(dist, space), compiled.recalibrate(dist, space)
+    assert crps(student, y).mean() < 1.03 * crps(average, y).mean()
+    assert np.abs(student.median() - average.median()).mean() < 0.2
+    np.testing.assert_allclose(np.log(student.effective_size / average.effective_size).mean(), 0.0, atol=0.1)
+
+
+def test_columns_that_the_heaviest_does_not_see_are_seen(exact, compiled):
+    space = np.tile([[2.0, 2.0, 2.0]], (3, 1))
+    space[:, 1] = [2.0, 50.0, -50.0]
+    trust = compiled.recalibrate(nc.Normal(np.zeros(3), 1.0), space).trust
+    assert trust[0] == 1
+    assert (trust[1:] < 1).all()
+
+
+def test_the_teacher_scales_all_columns(exact):
+    teacher = AverageTeacher(exact)
+    np.testing.assert_array_equal(teacher.positions, calibration_set(500, 3)[2])
+    np.testing.assert_allclose(teacher.space_map(teacher.positions).std(axis=0), 1.0)
+    seen = teacher.exact.members_[0].space_map_(teacher.positions[:, [0, 2]])
+    np.testing.assert_allclose(teacher.space_map(teacher.positions)[:, :2], seen)
+
+
+def test_rows_far_away_are_finite_and_ordered(compiled):
+    out = compiled.recalibrate(nc.Normal(np.zeros(2000), 1.0), far_and_near(2000, 3))
+    with pytest.warns(nc.OutOfDistributionWarning):
+        values = out.ppf(LEVELS)
+    assert np.isfinite(values).all()
+    assert (np.diff(values, axis=1) >= 0).all()
+    assert out.reliability()["out_of_distribution"].mean() > 0.7
+
+
+def test_it_is_exported(compiled, tmp_path):
+    dist, _, space = calibration_set(200, 3, seed=2)
+    out = compiled.recalibrate(dist, space)
+    path = compiled.to_onnx(tmp_path / "average.onnx", dist, levels=LEVELS)
+    assert_agrees(run_onnx(path, {**family_of(dist).parameters(dist), "position": space}), out)
+
+
+def test_members_within_a_radius_are_refused():
+    member = nc.LocalRecalibrator(radius=0.5, quantile_rule="predictive")
+    averaged = nc.AveragedRecalibrator([member, member]).fit(*calibration_set())
+    with pytest.raises(nc.InvalidParameterError, match="must take the k nearest points"):
+        nc.compile(averaged)
