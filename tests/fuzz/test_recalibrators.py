@@ -13,7 +13,7 @@ from scipy import stats
 import nearcal as nc
 from nearcal.compiled import compiling
 from nearcal.distributions import concatenate
-from nearcal.recalibration import FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
+from nearcal.recalibration import CONTINUOUS_RULES, FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
 from nearcal.recalibration.base import Recalibrator
 from nearcal.recalibration.corrections import Correction
 from nearcal.recalibration.pooling import POOLS
@@ -292,7 +292,8 @@ def test_updates(fuzz, cls):
             rc.forget(np.setdiff1d(np.arange(n + n // 3), kept))
         except nc.NearcalError:
             return
-        if options.get("scaling", "none") == "none" and not options.get("corrections"):
+        settings = [options, *(member.get_params() for member in options.get("members", ()))]
+        if all(one.get("scaling", "none") == "none" and not one.get("corrections") for one in settings):
             np.testing.assert_array_equal(answers_of(rc, new, places), fresh)
         else:
             with contextlib.suppress(nc.NearcalError):  # limits of Fade(to="raise") are those of before the update

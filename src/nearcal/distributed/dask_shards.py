@@ -9,7 +9,15 @@ import numpy as np
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError
 from nearcal._optional import import_extra
-from nearcal.distributed.calibrating import SAMPLE, add_up, chosen_alone, in_shards, score_rows, told_of_sample, with_shards
+from nearcal.distributed.calibrating import (
+    SAMPLE,
+    add_up,
+    chosen_alone,
+    in_shards,
+    score_rows,
+    told_of_sample,
+    with_shards,
+)
 from nearcal.models import CalibratedModel, adapt, calibrate
 from nearcal.models.adapters import ColumnsModel, ModelAdapter
 from nearcal.recalibration import LocalRecalibrator

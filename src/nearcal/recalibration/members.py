@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import require
@@ -76,4 +78,4 @@ def at_columns(space: FloatArray | None, columns: Sequence[int]) -> FloatArray |
         raise InvalidInputError(
             f"the space must have at least {max(columns) + 1} columns as in fit, got {space.shape[1]}"
         )
-    return space[:, list(columns)]
+    return np.ascontiguousarray(space[:, list(columns)])  # sums of columns round by the order in memory

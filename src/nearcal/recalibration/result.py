@@ -14,12 +14,13 @@ from nearcal._normal_scores import z_from_log_tails
 from nearcal._table import Table
 from nearcal.distributions import Distribution, Seed, as_level_row, interval_levels
 from nearcal.distributions.base import in_order, overflow_is_infinite
+from nearcal.recalibration.averaged_scores import AveragedScores
 from nearcal.recalibration.fade import FALSE_ALARM
 from nearcal.recalibration.local_scores import LocalScores, describe
 from nearcal.recalibration.neighborhoods import Neighborhoods, Rows
 from nearcal.recalibration.reliability import Reliability, check_false_alarm, judge, unknown_reliability
 from nearcal.recalibration.score_laws import ScoreLaw
-from nearcal.recalibration.scores_of_rows import Answers, AveragedScores, OfBase, ScoresOfRows, Statistic
+from nearcal.recalibration.scores_of_rows import Answers, OfBase, ScoresOfRows, Statistic
 
 _UNTOUCHED_QUANTILES = 100
 
