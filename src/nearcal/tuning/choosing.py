@@ -377,6 +377,7 @@ def tune(
         recalibrator,
         menu.fade,
         tuple(looked_at),
+        tuple(looked_at.values()),
     )
 
 
