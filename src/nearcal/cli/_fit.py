@@ -219,8 +219,8 @@ def fit(
             "it learns nothing from rows among each other: leave it out",
         )
     if shards is not None or runner.name == "dask":
-        idle = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap, "--guarantee": guarantee}
-        idle["--members"] = members
+        idle: dict[str, Any] = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap}
+        idle |= {"--guarantee": guarantee, "--members": members}
         how_large = Large(shards, sample, runner, skip_missing, settings["method"], idle)
         how_large.require_options()
         with progress_bar("calibrating", None) as report:
