@@ -199,8 +199,25 @@ def test_what_is_given_is_not_chosen(folder, nearcal, tmp_path):
     assert {row["smoothing"] for row in local} == {"uniform"}
     assert not any(row["shrinkage"] for row in local)
     assert loaded.tuning.chosen.kind == "local"
-    assert loaded.recalibrator.corrections[0] == nc.LocalLinear()
-    assert not any(isinstance(one, nc.Trend | nc.Shrinkage | nc.Polish) for one in loaded.recalibrator.corrections)
+    assert isinstance(loaded.recalibrator, nc.AveragedRecalibrator)
+    assert not any(isinstance(one, nc.Polish) for one in loaded.recalibrator.corrections)
+    for member in loaded.recalibrator.members_:
+        assert member.corrections == (nc.LocalLinear(),)
+
+
+def test_how_many_are_averaged_can_be_said(folder, nearcal, tmp_path):
+    model, options = tmp_path / "model.nearcal", ("--y", "price", *NORMAL, "--space", "h*", "--smoothing", "uniform")
+    done = nearcal("fit", folder / "cal.csv", "-o", model, *options, "--members", "1", "--effort", "quick")
+    assert (done.code, done.err) == (0, "")
+    assert isinstance(nc.load(model).recalibrator, nc.LocalRecalibrator)
+    for wrong, message in (
+        (("--members", "0"), "--members must be at least 1, got 0"),
+        (("--members", "2", "--k", "50"), "--method local has no use for --members"),
+        (("--members", "2", "--shards", tmp_path / "shards"), "--members cannot be used with --shards"),
+    ):
+        done = nearcal("fit", folder / "cal.csv", "-o", model, *options, *wrong)
+        assert done.code == 2
+        assert message in done.err
 
 
 def test_joined_spaces_are_known_by_their_columns(folder, nearcal, tmp_path):

@@ -13,7 +13,7 @@ from scipy import stats
 import nearcal as nc
 from nearcal.compiled import compiling
 from nearcal.distributions import concatenate
-from nearcal.recalibration import FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
+from nearcal.recalibration import CONTINUOUS_RULES, FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
 from nearcal.recalibration.base import Recalibrator
 from nearcal.recalibration.corrections import Correction
 from nearcal.recalibration.pooling import POOLS
@@ -164,6 +164,16 @@ def _sharded_options(rng, n):
     return {**options, "folder": Path(tempfile.mkdtemp()) / "shards", "seed": int(rng.integers(9))}
 
 
+def _averaged_options(rng, n):
+    """Two neighbourhoods of any settings that have a curve, of which those that fade do so to their base."""
+    members = [nc.LocalRecalibrator(**_local_options(rng, n)) for _ in range(2)]
+    for member in members:
+        member.quantile_rule = str(rng.choice(CONTINUOUS_RULES))
+        member.corrections = [one for one in member.corrections if getattr(one, "to", "base") == "base"]
+    corrections = [one for one in (nc.Polish(drift=bool(rng.integers(2))), nc.Caution(0.3)) if rng.integers(2)]
+    return {"members": members, "weights": [None, [1, 0], [0.2, 2]][int(rng.integers(3))], "corrections": corrections}
+
+
 SUBJECTS = {
     nc.LocalRecalibrator: lambda rng, n: _local_options(rng, n),
     nc.ShardedRecalibrator: lambda rng, n: _sharded_options(rng, n),
@@ -174,6 +184,7 @@ SUBJECTS = {
     nc.ConformalRecalibrator: lambda rng, n: {},
     nc.IdentityRecalibrator: lambda rng, n: {},
     nc.QuantileNetRecalibrator: lambda rng, n: {"epochs": 3, "use_space": bool(rng.integers(2)), "rng": 0},
+    nc.AveragedRecalibrator: lambda rng, n: _averaged_options(rng, n),
     nc.CombinedRecalibrator: lambda rng, n: {
         "members": [nc.LocalRecalibrator(**_local_options(rng, n)), nc.GlobalRecalibrator(quantile_rule="predictive")],
         "pool": str(rng.choice(POOLS)),
@@ -281,7 +292,8 @@ def test_updates(fuzz, cls):
             rc.forget(np.setdiff1d(np.arange(n + n // 3), kept))
         except nc.NearcalError:
             return
-        if options.get("scaling", "none") == "none" and not options.get("corrections"):
+        settings = [options, *(member.get_params() for member in options.get("members", ()))]
+        if all(one.get("scaling", "none") == "none" and not one.get("corrections") for one in settings):
             np.testing.assert_array_equal(answers_of(rc, new, places), fresh)
         else:
             with contextlib.suppress(nc.NearcalError):  # limits of Fade(to="raise") are those of before the update

@@ -189,11 +189,11 @@ ERRORS = {
     "rule": ({"tuning": {"rule": "worst"}}, "rule must be one of"),
     "an option that tune does not have": (
         {"tuning": {"kk": 3}},
-        r"options of nearcal\.tune, k, .*rule, effort, seconds, got {'kk': 3}",
+        r"options of nearcal\.tune, k, .*rule, members, effort, seconds, got {'kk': 3}",
     ),
     "what belongs to workers": (
         {"tuning": {"threads": 1}},
-        r"options of nearcal\.tune, k, .*rule, effort, seconds, got {'threads': 1}",
+        r"options of nearcal\.tune, k, .*rule, members, effort, seconds, got {'threads': 1}",
     ),
     "no mapping": ({"tuning": 30}, r"tuning must be a mapping of options of nearcal\.tune"),
     "both": ({"tuning": {}, "recalibrator": nc.IsotonicRecalibrator()}, "give tuning or recalibrator, got both"),
@@ -238,10 +238,20 @@ class _Fixed(TwoLayers):
 
 
 def test_what_tuning_chooses_is_read_by_the_predictive_rule_and_polished(data):
-    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30})
+    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30, "members": 1})
     assert tuned.tuning.chosen.kind == "local"
     assert tuned.recalibrator.corrections[-2:] == (nc.Polish(drift=True), tuned.tuning.fade)
     assert tuned.recalibrator.quantile_rule == "predictive"
+
+
+def test_so_is_an_average_and_each_of_its_members(data):
+    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30})
+    assert isinstance(tuned.recalibrator, nc.AveragedRecalibrator)
+    assert tuned.recalibrator.corrections[0] == nc.Polish(drift=True)
+    for member in tuned.recalibrator.members:
+        assert member.corrections[-2:] == (nc.Polish(), tuned.tuning.fade)  # of drift the average is asked
+        assert member.quantile_rule == "predictive"
+    assert tuned.fade == tuned.tuning.fade
 
 
 def test_the_rule_can_be_given(data):
@@ -256,7 +266,8 @@ def test_workers_are_handed_on(data):
     workers = nc.Workers(threads=1, memory=2**24, progress=lambda done, total: told.append((done, total)))
     tuned = nc.calibrate(TwoLayers(), *data, tuning={"k": 30}, workers=workers)
     assert told[-1][0] == told[-1][1]
-    assert tuned.recalibrator.workers == nc.Workers(threads=1, memory=2**24)
+    for member in tuned.recalibrator.members_:
+        assert member.workers == nc.Workers(threads=1, memory=2**24)
 
 
 def test_a_given_recalibrator_has_workers_of_its_own(data):
@@ -276,10 +287,13 @@ def test_nothing_is_built_again_once_it_is_chosen(data, monkeypatch):
     tuned = nc.calibrate(TwoLayers(), *data, layer=["input", "input + hidden"], tuning=tuning)
     assert tuned.tuning.chosen.kind == "local"
     # the views of the choice among others: five of relevance and one more to predict by, one of standard scaling
-    is_relevance = tuned.tuning.chosen.scaling == "relevance"
-    assert (learnt.count("standard"), learnt.count("relevance")) == (2, 10 + is_relevance)
-    assert len(indexes) == 12 + is_relevance
-    assert any(tuned.recalibrator.index_ is index for index in indexes)
+    chosen = [row for row in tuned.tuning.table if row["weight"] > 0 and row["scaling"] == "relevance"]
+    of_relevance = len({row["space"] for row in chosen})
+    assert (learnt.count("standard"), learnt.count("relevance")) == (2, 10 + of_relevance)
+    assert len(indexes) == 12 + of_relevance
+    assert len(tuned.recalibrator.members_) > 1
+    for member in tuned.recalibrator.members_:
+        assert any(member.index_ is index for index in indexes)
 
 
 def test_a_given_recalibrator_stays_as_it_was(data):

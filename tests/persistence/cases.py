@@ -64,6 +64,13 @@ def combined(**options):
     return rc.fit(several(dist, space), y, space)
 
 
+def averaged(**options):
+    """Return two neighbourhoods as one, of which the second looks at some columns."""
+    smooth = nc.LocalRecalibrator(k=40, scaling="standard", quantile_rule="interpolated", corrections=(nc.Fade(0.1),))
+    members = [nc.LocalRecalibrator(k=50, quantile_rule="predictive", corrections=(nc.LocalLinear(),)), smooth]
+    return nc.AveragedRecalibrator(members, columns=((0, 1, 2), (2, 0)), **options)
+
+
 LOCAL = nc.LocalRecalibrator(k=30, quantile_rule="predictive", corrections=(nc.Polish(),))
 
 
@@ -174,6 +181,9 @@ CASES = {
     "GlobalRecalibrator, weighted, conservative": weighted(nc.GlobalRecalibrator(quantile_rule="conservative")),
     "IsotonicRecalibrator, weighted": weighted(nc.IsotonicRecalibrator()),
     "ConformalRecalibrator, weighted": weighted(nc.ConformalRecalibrator(new_weight=12.0)),
+    "AveragedRecalibrator": lambda: _fit(averaged(weights=(0.7, 0.3), corrections=(nc.Polish(), nc.Caution(0.2)))),
+    "AveragedRecalibrator, weighted": weighted(averaged()),
+    "GuaranteedRecalibrator of an average": lambda: _fit(nc.GuaranteedRecalibrator(averaged())),
     "CombinedRecalibrator": lambda: combined(),
     "CombinedRecalibrator, mixture": lambda: combined(pool="mixture"),
     "GuaranteedRecalibrator": lambda: guaranteed(nc.Marginal(share=0.3, small="error")),

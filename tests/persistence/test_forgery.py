@@ -92,6 +92,7 @@ KINDS = [
     "compiled, trend, faded to all",
     "CalibratedModel",
     "CalibratedModel that looks twice",
+    "AveragedRecalibrator",
     "CombinedRecalibrator",
     "Recalibration of several models",
     "Recalibration",

@@ -304,7 +304,8 @@ def test_a_wide_layer_is_tuned_in_bounded_work(monkeypatch):
 def test_a_trend_is_found_where_it_pays():
     rng = np.random.default_rng(4)
     x = rng.uniform(-2, 2, size=(400, 2))
-    tuning = nc.tune(nc.Normal(np.zeros(400), 1.0), np.sin(3 * x[:, 0]) * x[:, 1] + 0.1 * rng.normal(size=400), x)
+    y = np.sin(3 * x[:, 0]) * x[:, 1] + 0.1 * rng.normal(size=400)
+    tuning = nc.tune(nc.Normal(np.zeros(400), 1.0), y, x, members=1)
     assert tuning.chosen.trend
     assert "trend" in str(tuning.chosen)
     assert isinstance(tuning.recalibrator.corrections[0], nc.Trend)

@@ -55,12 +55,11 @@ def test_spaces_stand_side_by_side_each_once():
     dists = {"a": nc.Normal(x[:, 0], 1.0), "b": nc.Normal(x[:, 1], 1.0), "c": nc.Normal(0.9 * x[:, 0], 1.0)}
     spaces = {"a": {"first": x[:, :1], "all": x}, "b": {"all": x}, "c": {"all": x}}
     found = combine(dists, y, spaces, k=40, scaling="none", smoothing="biweight", shrinkage=False, time=False)
-    used = [name for name in dists if found.weights[name] > 0 and found.members[name].chosen.space]
-    assert found.spaces == tuple(dict.fromkeys(found.members[name].chosen.space for name in used))
+    used = [name for name in dists if found.weights[name] > 0]
+    assert found.spaces == tuple(dict.fromkeys(space for name in used for space in found.members[name].spaces))
     together = np.hstack([spaces["a"][space] for space in found.spaces])
     out = found.recalibrator.recalibrate(nc.QuantileAverage(np.ones(3), list(dists.values())), together)
     assert nc.scores.crps(out, y).mean() < nc.scores.crps(dists["a"], y).mean()
     for name, own in zip(dists, found.recalibrator.columns_, strict=True):
         if name in used:
-            space = found.members[name].chosen.space
-            np.testing.assert_array_equal(together[:, list(own)], spaces[name][space])
+            np.testing.assert_array_equal(together[:, list(own)], found.members[name].positions(spaces[name]))

@@ -6,6 +6,7 @@ import pytest
 import nearcal as nc
 from nearcal.tuning.choice import Comparison
 from nearcal.tuning.evidence import explain
+from nearcal.tuning.finals import Decision
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +85,10 @@ def test_the_reason_tells_the_best_from_the_simplest():
     comparison = Comparison(
         np.array([0.5, 0.25]), np.ones(2), np.array([0.25, 0.0]), np.array([0.5, 0.0]), np.full(2, 9)
     )
-    assert explain(candidates, comparison, 1, 2) == (
+    assert explain(candidates, comparison, Decision({1: 1.0}), 2) == (
         f"Chose {candidates[1]}: the best of 2 candidates, leave-one-out CRPS 0.25 against 0.5 without recalibration."
     )
-    assert explain(candidates, comparison, 0, 2) == (
+    assert explain(candidates, comparison, Decision({0: 1.0}), 2) == (
         f"Chose no recalibration: the simplest of the 2 candidates as good as the best within its error "
         f"({candidates[1]}, CRPS 0.25); leave-one-out CRPS 0.5."
     )

@@ -67,11 +67,11 @@ def made_up(local, everyone=10.0, none=10.0, noise=0.0, n=100):
 @pytest.mark.parametrize(
     ("local", "noise", "expected"),
     [
-        ([9.0, 8.0], 0.0, (3, 0.0)),  # sure
-        ([9.0, 8.0], 0.2, (3, 0.0)),  # 1.5 (0.2 / 2)² is not worth speaking of
-        ([9.0, 8.0], 1.0, (3, 0.38)),  # 1.5 (1 / 2)², rounded
-        ([9.0, 8.0], 1.8, (0, 0.0)),  # 1.5 (1.8 / 2)² is more than all
-        ([11.0, 12.0], 0.1, (0, 0.0)),  # worse
+        ([9.0, 8.0], 0.0, ({3: 1.0}, 0.0)),  # sure
+        ([9.0, 8.0], 0.2, ({3: 1.0}, 0.0)),  # 1.5 (0.2 / 2)² is not worth speaking of
+        ([9.0, 8.0], 1.0, ({3: 1.0}, 0.38)),  # 1.5 (1 / 2)², rounded
+        ([9.0, 8.0], 1.8, ({0: 1.0}, 0.0)),  # 1.5 (1.8 / 2)² is more than all
+        ([11.0, 12.0], 0.1, ({0: 1.0}, 0.0)),  # worse
     ],
 )
 def test_what_is_not_sure_is_left_to_the_model(local, noise, expected):
@@ -79,16 +79,16 @@ def test_what_is_not_sure_is_left_to_the_model(local, noise, expected):
 
 
 def test_global_recalibration_that_is_better_is_the_choice():
-    assert decide(made_up([9.0], everyone=8.0), CANDIDATES[:3], True, None) == (1, 0.0)
-    assert decide(made_up([], everyone=8.0), CANDIDATES[:2], True, None) == (1, 0.0)
-    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], True, None) == (0, 0.0)  # negligible
-    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], False, None) == (1, 0.0)
+    assert decide(made_up([9.0], everyone=8.0), CANDIDATES[:3], True, None) == ({1: 1.0}, 0.0)
+    assert decide(made_up([], everyone=8.0), CANDIDATES[:2], True, None) == ({1: 1.0}, 0.0)
+    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], True, None) == ({0: 1.0}, 0.0)  # negligible
+    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], False, None) == ({1: 1.0}, 0.0)
 
 
 def test_tails_count():
     finals = made_up([9.0, 9.1])
     finals.interval[2] = 10.0  # 0.03 × 10 is more than the difference in CRPS
-    assert decide(finals, CANDIDATES, True, None)[0] == 3
+    assert decide(finals, CANDIDATES, True, None).place == 3
 
 
 def test_rows_of_one_unit_make_less_sure():
@@ -102,7 +102,7 @@ UNITS = np.arange(100) % 2 + 2 * (np.arange(100) // 10)  # all of one sign in ea
 def test_an_infinite_score_of_the_model_leaves_nothing_to_it():
     finals = made_up([9.0])
     finals.crps[0, 0] = np.inf
-    assert decide(finals, CANDIDATES[:3], True, None) == (2, 0.0)
+    assert decide(finals, CANDIDATES[:3], True, None) == ({2: 1.0}, 0.0)
 
 
 def test_the_share_becomes_a_caution_and_is_told():

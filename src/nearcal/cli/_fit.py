@@ -149,6 +149,12 @@ def fit(
     effort: Annotated[
         str, typer.Option(help=f"How much is tried before the choice: {', '.join(EFFORT_NAMES)}.")
     ] = "default",
+    members: Annotated[
+        int | None,
+        typer.Option(
+            help="How many candidates are averaged at most; 3 if not said, with --shards 1.", show_default=False
+        ),
+    ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(help="Begin to try nothing more after so many seconds; the choice then depends on the machine."),
@@ -184,7 +190,7 @@ def fit(
     settings = _settings(
         method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
     )
-    settings["time"] = _time_settings(settings["method"], effort, seconds)
+    settings["choice"] = _choice_settings(settings["method"], effort, seconds, members)
     promise = promise_of(guarantee, guarantee_share, guarantee_delta, guarantee_groups, guarantee_seed)
     file = open_table(calibration)
     model = map_columns(
@@ -213,7 +219,8 @@ def fit(
             "it learns nothing from rows among each other: leave it out",
         )
     if shards is not None or runner.name == "dask":
-        idle = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap, "--guarantee": guarantee}
+        idle: dict[str, Any] = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap}
+        idle |= {"--guarantee": guarantee, "--members": members}
         how_large = Large(shards, sample, runner, skip_missing, settings["method"], idle)
         how_large.require_options()
         with progress_bar("calibrating", None) as report:
@@ -292,17 +299,18 @@ def _settings(method: str | None, k: str, radius: float | None, details: dict[st
     return {"method": chosen, "k": number, "radius": radius, **details}
 
 
-def _time_settings(method: str, effort: str, seconds: float | None) -> dict[str, Any]:
-    """Return how much time the choice takes, if there is one."""
+def _choice_settings(method: str, effort: str, seconds: float | None, members: int | None) -> dict[str, Any]:
+    """Return how much time the choice takes, and how many it may average, if there is one."""
     check_word(effort, EFFORT_NAMES, "--effort")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise Mistake(f"--seconds must be positive, got {seconds:g}", "for example --seconds 30")
-    if method != "auto" and (effort != "default" or seconds is not None):
-        raise Mistake(
-            f"--method {method} has no use for --{'effort' if effort != 'default' else 'seconds'}",
-            "nothing is chosen: leave it out",
-        )
-    return {"effort": effort, "seconds": seconds}
+    if members is not None and members < 1:
+        raise Mistake(f"--members must be at least 1, got {members}", "1 takes the best candidate alone")
+    given = {"effort": effort != "default", "seconds": seconds is not None, "members": members is not None}
+    if method != "auto" and any(given.values()):
+        name = next(name for name, is_given in given.items() if is_given)
+        raise Mistake(f"--method {method} has no use for --{name}", "nothing is chosen: leave it out")
+    return {"effort": effort, "seconds": seconds, **({} if members is None else {"members": members})}
 
 
 def _as_count(k: str) -> int:
@@ -353,9 +361,9 @@ def _calibrate(
 def _asked(model: Any, settings: dict[str, Any], report: Any) -> dict[str, Any]:
     """Return the arguments of ``nearcal.calibrate``: what to choose among, or the recalibrator that was asked for."""
     method, k, radius = (settings[name] for name in ("method", "k", "radius"))
-    options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius", "time")}
+    options = {name: value for name, value in settings.items() if name not in ("method", "k", "radius", "choice")}
     if method == "auto":
-        return {"tuning": options | settings["time"], "workers": nc.Workers(progress=report)}
+        return {"tuning": options | settings["choice"], "workers": nc.Workers(progress=report)}
     usual = {
         "smoothing": "epanechnikov", "scaling": "standard", "components": None, "trend": False, "linear": False,
         "shrinkage": False, "polish": method == "local", "fade": False,

@@ -13,6 +13,7 @@ from nearcal.models import CalibratedModel, Recalibration
 from nearcal.models.adapters import ColumnsModel
 from nearcal.persistence import Artefact
 from nearcal.recalibration import Fade, Radius
+from nearcal.recalibration.members import all_within
 from nearcal.space import Scaling
 from nearcal.tuning import Combination, Tuning
 
@@ -79,7 +80,8 @@ def _guarantee(recalibrator: Any) -> str | None:
 def _fade(content: Any) -> str | None:
     """Say which rows keep their base distribution."""
     fade = content.fade if hasattr(content, "fade") else None
-    given = [one for one in getattr(content, "corrections", ()) if isinstance(one, Fade)]
+    corrections = (one for member in all_within(content) for one in getattr(member, "corrections", ()))
+    given = [one for one in corrections if isinstance(one, Fade)]
     fade = given[0] if given else fade
     if fade is None:
         return None
@@ -107,7 +109,7 @@ def _settings(recalibrator: Any) -> dict[str, Any]:
         elif name == "members":
             weights = recalibrator.weights_
             settings |= {"weights": weights.round(3).tolist(), name: [type(one).__name__ for one in value]}
-        elif name not in ("workers", "columns"):
+        elif name not in ("workers", "columns", "weights"):
             settings[name] = value
     return settings
 

@@ -29,7 +29,7 @@ from nearcal.distributed.batches import BatchPredictor, Rows, needed_columns, pr
 from nearcal.distributed.parts import PartPredictor
 from nearcal.distributed.wanted import Wanted, find_same_name
 from nearcal.models import CalibratedModel
-from nearcal.recalibration import LocalRecalibrator, Workers, warn_of_faded
+from nearcal.recalibration import AveragedRecalibrator, LocalRecalibrator, Workers, warn_of_faded
 
 EXAMPLES = r"""
 nearcal predict model.nearcal new.parquet -o out.parquet
@@ -246,6 +246,12 @@ def _check(file: TableFile, needed: Sequence[str], kept: Sequence[str], findings
 def _follow(calibrated: CalibratedModel, rows: Rows, report: Callable[[int, int | None], None]) -> None:
     """Let the bar move within a batch, where the recalibrator tells how far it is."""
     recalibrator = getattr(calibrated.recalibrator, "inner_", calibrated.recalibrator)
-    if isinstance(recalibrator, LocalRecalibrator):
-        workers = Workers.of(recalibrator.workers)
-        recalibrator.workers = replace(workers, progress=lambda done, total: report(rows.start + done, None))
+    members = recalibrator.members_ if isinstance(recalibrator, AveragedRecalibrator) else (recalibrator,)
+    count, size = len(members), rows.stop - rows.start
+    for before, member in enumerate(members):  # of an average one after another
+        if isinstance(member, LocalRecalibrator):
+
+            def follow(done: int, total: int, before: int = before) -> None:
+                report(rows.start + (before * size + done) // count, None)
+
+            member.workers = replace(Workers.of(member.workers), progress=follow)

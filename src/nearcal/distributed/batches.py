@@ -24,6 +24,7 @@ from nearcal.models.adapters import ColumnsModel
 from nearcal.models.promised_groups import promised_columns
 from nearcal.persistence import read
 from nearcal.recalibration import Workers
+from nearcal.recalibration.members import all_within
 
 Columns: TypeAlias = dict[str, FloatArray]
 AnyPath: TypeAlias = "str | os.PathLike[str]"
@@ -131,8 +132,7 @@ def _load(path: AnyPath, threads: int | None) -> CalibratedModel:
 
 def use_threads(calibrated: CalibratedModel, threads: int) -> None:
     """Let a model that nobody else holds work on so many threads."""
-    recalibrator: Any = calibrated.recalibrator
-    for one in (recalibrator, *getattr(recalibrator, "members_", ())):
+    for one in all_within(calibrated.recalibrator):
         if hasattr(one, "workers"):
             one.workers = Workers(threads=threads)
 

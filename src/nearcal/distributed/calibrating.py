@@ -38,7 +38,7 @@ def calibrate_in_batches(
     folder, sample, seed
         As in :class:`nearcal.ShardedRecalibrator`.
     **how
-        As in :func:`nearcal.calibrate`: ``recalibrator``, ``layer``, ``tuning``.
+        As in :func:`nearcal.calibrate`: ``recalibrator``, ``layer``, ``tuning``; but see :func:`chosen_alone`.
     """
     drawn: RowSample | None = None
     names, start = [], 0
@@ -49,12 +49,20 @@ def calibrate_in_batches(
     assert drawn is not None
     order = np.argsort(drawn.rows)
     table = dict(zip(names, drawn.space[order].T, strict=True))
-    chosen = calibrate(model, table, table[y], **how)
+    chosen = calibrate(model, table, table[y], **{**how, "tuning": chosen_alone(**how)})
     sharded = in_shards(chosen, folder, sample, seed)
     if sharded is None:
         return told_of_sample(chosen, len(order), start)
     sharded.fit_scores(score_rows(chosen.model, batch, batch[y], chosen.layer) for batch in batches())
     return with_shards(chosen, sharded, len(order))
+
+
+def chosen_alone(recalibrator: Any = None, tuning: Mapping[str, Any] | None = None, **how: Any) -> Any:
+    """Return options of a choice that falls on one candidate, which can be put in shards, unless they say otherwise.
+
+    An average of several (``members`` above 1) looks at the rows of the sample alone.
+    """
+    return tuning if recalibrator is not None else {"members": 1, **(tuning or {})}
 
 
 def score_rows(adapter: ModelAdapter, X: Any, y: Any, layer: str | None) -> tuple[FloatArray, Any]:
@@ -64,7 +72,11 @@ def score_rows(adapter: ModelAdapter, X: Any, y: Any, layer: str | None) -> tupl
 
 
 def in_shards(chosen: CalibratedModel, folder: Any, sample: int, seed: int) -> ShardedRecalibrator | None:
-    """Return a recalibrator with the settings chosen on a sample, for all rows; None if it looks at no neighbours."""
+    """Return a recalibrator with the settings chosen on a sample, for all rows; None where these are not for shards.
+
+    Of neighbours one :class:`nearcal.LocalRecalibrator` can be put in shards; an average of several has learnt from the
+    sample, as have those who treat all rows alike.
+    """
     if not isinstance(chosen.recalibrator, LocalRecalibrator):
         return None
     sharded = ShardedRecalibrator.like(chosen.recalibrator, folder=folder, sample=sample, seed=seed)
@@ -79,7 +91,7 @@ def with_shards(chosen: CalibratedModel, sharded: ShardedRecalibrator, drawn: in
 
 
 def told_of_sample(chosen: CalibratedModel, drawn: int, n: int) -> CalibratedModel:
-    """Return a model that recalibrates all rows alike, which says how many it has learnt from."""
+    """Return a model without shards, which says how many rows it has learnt from."""
     return replace(chosen, reason=f"{chosen.reason} Learnt from {drawn} of {n} rows, drawn at random.")
 
 

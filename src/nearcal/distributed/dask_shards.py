@@ -9,7 +9,15 @@ import numpy as np
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError
 from nearcal._optional import import_extra
-from nearcal.distributed.calibrating import SAMPLE, add_up, in_shards, score_rows, told_of_sample, with_shards
+from nearcal.distributed.calibrating import (
+    SAMPLE,
+    add_up,
+    chosen_alone,
+    in_shards,
+    score_rows,
+    told_of_sample,
+    with_shards,
+)
 from nearcal.models import CalibratedModel, adapt, calibrate
 from nearcal.models.adapters import ColumnsModel, ModelAdapter
 from nearcal.recalibration import LocalRecalibrator
@@ -97,7 +105,8 @@ def calibrate_on_dask(
     Returns
     -------
     CalibratedModel
-        Where the choice falls on a recalibrator that looks at no neighbours, it has learnt from the sample.
+        Where the choice falls on a recalibrator that looks at no neighbours, it has learnt from the sample; as has an
+        average of several, which is chosen only if ``tuning`` asks for it: ``members`` is 1 here by default.
     """
     import_extra("dask.dataframe", "dask", "nearcal.dask.calibrate")
     from dask import compute, delayed, persist
@@ -112,8 +121,9 @@ def calibrate_on_dask(
     starts = np.cumsum([0, *lengths]).tolist()
     table = _draw(parts, starts, sample, seed)
     chosen = calibrate(
-        adapter, _without(table, y), table[y].to_numpy(), layer=layer, recalibrator=recalibrator, tuning=tuning
-    )
+        adapter, _without(table, y), table[y].to_numpy(), layer=layer, recalibrator=recalibrator,
+        tuning=chosen_alone(recalibrator, tuning),
+    )  # fmt: skip
     sharded = in_shards(chosen, folder, sample, seed)
     if sharded is None:
         return told_of_sample(chosen, len(table), starts[-1])

@@ -17,6 +17,7 @@ from nearcal.models.fingerprint import Fingerprint
 from nearcal.models.promised_groups import groups_of_rows
 from nearcal.recalibration import Fade, Recalibrated, Reliability
 from nearcal.recalibration.base import is_empty
+from nearcal.recalibration.members import all_within
 from nearcal.space import Ranges
 from nearcal.tuning import Combination, Tuning
 
@@ -148,9 +149,8 @@ class CalibratedModel:
     @property
     def fade(self) -> Fade | None:
         """How rows unlike the calibration set fade; None where none does."""
-        inner = getattr(self.recalibrator, "inner_", self.recalibrator)
-        members = (inner, *getattr(inner, "members_", ()))
-        given = [one for member in members for one in getattr(member, "corrections", ()) if isinstance(one, Fade)]
+        corrections = (one for member in all_within(self.recalibrator) for one in getattr(member, "corrections", ()))
+        given = [one for one in corrections if isinstance(one, Fade)]
         by_look = None if self.look is None else Fade(self.look.false_alarm)
         return given[0] if given else by_look
 

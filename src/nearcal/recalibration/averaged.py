@@ -11,12 +11,11 @@ from nearcal._errors import InvalidParameterError
 from nearcal._saved import count, float_array, instance, require, savable, tuple_of
 from nearcal.distributions import AVERAGED_SCORES as SCORES
 from nearcal.distributions import Distribution, require_distribution
-from nearcal.distributions.interpolation import Interpolated
+from nearcal.recalibration.averaged_scores import AveragedScores, as_curve
 from nearcal.recalibration.base import is_empty, read_calibration
 from nearcal.recalibration.caution import Caution, LearntCaution
 from nearcal.recalibration.corrections import bend
-from nearcal.recalibration.curve import Curve
-from nearcal.recalibration.fade import Fade, fade_curve, warn_of_faded
+from nearcal.recalibration.fade import Fade, warn_of_faded
 from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.local import LocalRecalibrator
 from nearcal.recalibration.local_options import check_options
@@ -25,9 +24,10 @@ from nearcal.recalibration.members import RecalibratorOfMembers, at_columns
 from nearcal.recalibration.polish import LearntPolish, Polish, middle_score
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES
-from nearcal.recalibration.scores_of_rows import AveragedScores
 from nearcal.recalibration.steps import Steps
 from nearcal.space import Folds, as_folds, kept_relations
+
+_ALL = 1 - 1e-12  # weights of sum 1, to rounding
 
 
 @savable(
@@ -126,7 +126,7 @@ class AveragedRecalibrator(RecalibratorOfMembers):
         columns = self._columns_of(space)
         folds = as_folds(*kept_relations(groups, time, rows, len(dist_cal)), gap, n)
         members = [
-            copy.deepcopy(member)._learn(calibration, space[:, list(own)], folds)
+            copy.deepcopy(member)._learn(calibration, as_space(at_columns(space, own), "space_cal", n), folds)
             for member, own in zip(self.members, columns, strict=True)
         ]
         return self.fit_members(members, columns, [member.left_out(folds) for member in members])
@@ -185,14 +185,16 @@ class AveragedRecalibrator(RecalibratorOfMembers):
             scores = parts[-1].scores
             assert isinstance(scores, LocalScores)
             values, sizes, _, trusted = scores.tables(base, SCORES)
-            table, size, trust = table + weight * values, size + weight * sizes, trust + weight * trusted
-        trust = np.minimum(trust, 1.0)
-        curve = bend(as_curve(table), fitted.corrections_)
-        loudest = parts[int(np.argmax(fitted.weights_))]
-        if loudest.expected_faded is not None:
-            curve = fade_curve(curve, trust, None)
-            warn_of_faded(int((trust < 1).sum()), len(base), loudest.expected_faded)
-        return Recalibrated(base, AveragedScores(curve, size, trust, loudest))
+            values *= weight  # in place: of many rows these are the largest tables
+            table += values
+            size, trust = size + weight * sizes, trust + weight * trusted
+        trust = np.where(trust > _ALL, 1.0, trust)
+        heaviest = parts[int(np.argmax(fitted.weights_))]
+        rates = [part.expected_faded for part in parts if part.expected_faded is not None]
+        if not rates:
+            return Recalibrated(base, AveragedScores(table, fitted.corrections_, size, trust, heaviest))
+        warn_of_faded(int((trust < 1).sum()), len(base), max(rates))
+        return Recalibrated(base, AveragedScores(table, fitted.corrections_, size, trust, heaviest, trust, max(rates)))
 
     # ---- a calibration set that changes ------------------------------------------------------------------------------
 
@@ -266,7 +268,7 @@ class AveragedRecalibrator(RecalibratorOfMembers):
                 )
 
     def _check_member(self, member: Any) -> None:
-        if not isinstance(member, LocalRecalibrator) or member.quantile_rule not in CONTINUOUS_RULES:
+        if type(member) is not LocalRecalibrator or member.quantile_rule not in CONTINUOUS_RULES:
             raise InvalidParameterError(
                 f"members must be LocalRecalibrator of a continuous quantile_rule, one of {CONTINUOUS_RULES}, got "
                 f"{member!r}"
@@ -280,7 +282,8 @@ class AveragedRecalibrator(RecalibratorOfMembers):
     def _to_saved(self) -> dict[str, Any]:
         saved = super()._to_saved()
         # members as they were fitted say how they were set
-        saved["parameters"] = {"weights": self.weights_.tolist(), "corrections": tuple(self.corrections)}
+        weights = None if self.weights is None else tuple(map(float, self.weights))
+        saved["parameters"] = {"weights": weights, "corrections": tuple(self.corrections)}
         return saved
 
     def _check_learnt(self) -> None:
@@ -324,8 +327,3 @@ def left_out_table(left_out: LeaveOneOut, rows: IntArray | None = None) -> Float
         return left_out.law(steps).before(np.tile(SCORES, (len(rows), 1)))
 
     return left_out.gather(values, np.full((len(left_out.calibration), len(SCORES)), np.nan), rows)
-
-
-def as_curve(table: FloatArray) -> Curve:
-    """Return the laws of rows that are known by their quantiles of scores."""
-    return Curve(Interpolated(SCORES[np.newaxis], np.maximum.accumulate(table, axis=1), normal_tails=True))

@@ -1,7 +1,9 @@
 """Recalibrators made of several: their members, the columns that each looks at, and their weights."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from nearcal._arrays import FloatArray
 from nearcal._errors import InvalidInputError, InvalidParameterError
@@ -60,6 +62,14 @@ class RecalibratorOfMembers(Recalibrator):
         self.members, self.columns = self.members_, self.columns_
 
 
+def all_within(recalibrator: Any) -> Iterator[Any]:
+    """Go through a recalibrator and all those that it asks, and that these ask."""
+    yield recalibrator
+    inner = getattr(recalibrator, "inner_", None)
+    for one in (*(() if inner is None else (inner,)), *getattr(recalibrator, "members_", ())):
+        yield from all_within(one)
+
+
 def at_columns(space: FloatArray | None, columns: Sequence[int]) -> FloatArray | None:
     """Return some columns of a space; None for a member that looks at none."""
     if space is None or len(columns) == 0:
@@ -68,4 +78,4 @@ def at_columns(space: FloatArray | None, columns: Sequence[int]) -> FloatArray |
         raise InvalidInputError(
             f"the space must have at least {max(columns) + 1} columns as in fit, got {space.shape[1]}"
         )
-    return space[:, list(columns)]
+    return np.ascontiguousarray(space[:, list(columns)])  # sums of columns round by the order in memory

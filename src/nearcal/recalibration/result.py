@@ -14,6 +14,7 @@ from nearcal._normal_scores import z_from_log_tails
 from nearcal._table import Table
 from nearcal.distributions import Distribution, Seed, as_level_row, interval_levels
 from nearcal.distributions.base import in_order, overflow_is_infinite
+from nearcal.recalibration.averaged_scores import AveragedScores
 from nearcal.recalibration.fade import FALSE_ALARM
 from nearcal.recalibration.local_scores import LocalScores, describe
 from nearcal.recalibration.neighborhoods import Neighborhoods, Rows
@@ -403,9 +404,11 @@ class Recalibrated(Distribution):
         Neighbors
             ``indices``, ``distances`` and ``weights``, each of shape (number of rows, most neighbours), nearest first.
             Short rows are padded with index -1, distance inf and weight 0. Points are numbered as they were given to
-            ``fit``, those of weight 0 left out.
+            ``fit``, those of weight 0 left out. Of an average they are those of the member of the greatest weight.
         """
-        return self[rows]._neighbors_and_scores()[0]
+        chosen = self[rows]
+        heaviest = chosen.scores.heaviest if isinstance(chosen.scores, AveragedScores) else chosen
+        return heaviest._neighbors_and_scores()[0]
 
     def weighted_sample(self, rows: Any) -> WeightedSample:
         """Return the output of Algorithm 1 for some rows: sample values and their weights.
@@ -434,8 +437,8 @@ class Recalibrated(Distribution):
         scores = self.scores
         if not isinstance(scores, LocalScores):
             raise InvalidInputError(
-                "neighbours must come from local recalibration, got a recalibrator that treats all rows alike or by a "
-                "function; ask for ppf, cdf or sample instead"
+                "neighbours must come from local recalibration, got a recalibrator that treats all rows alike, by a "
+                "function or by an average of several; ask for ppf, cdf or sample, or choose with members=1"
             )
         near = scores.find(slice(0, len(self)))
         missing = near.which < 0

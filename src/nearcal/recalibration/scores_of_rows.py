@@ -263,53 +263,6 @@ class CombinedScores(CurveOfEachRow):
         return total
 
 
-class AveragedScores(CurveOfEachRow):
-    """What the average of several neighbourhoods makes of rows, as a table of score quantiles a row.
-
-    Parameters
-    ----------
-    curve : Curve
-        Of the average, faded.
-    size, trust : ndarray of shape (n,)
-        The effective size of the neighbourhoods, and the trust in rows, on average.
-    heaviest : Recalibrated
-        What the member of the greatest weight makes of the rows.
-    """
-
-    def __init__(self, curve: Curve, size: FloatArray, trust: FloatArray, heaviest: "Recalibrated") -> None:
-        super().__init__(curve)
-        self.size, self.trust, self.heaviest = size, trust, heaviest
-        self.expected_faded, self.n_cal = heaviest.expected_faded, heaviest.n_cal
-
-    @property
-    def loudest(self) -> "Recalibrated":
-        """The member whose neighbourhoods tell how near rows are to calibration points."""
-        return self.heaviest
-
-    def take(self, rows: IntArray) -> "AveragedScores":
-        """Return the scores of the chosen rows."""
-        taken = AveragedScores(self.curve.take(rows), self.size[rows], self.trust[rows], self.heaviest[rows])
-        taken.expected_faded = self.expected_faded
-        return taken
-
-    def effective_size(self, rows: int) -> FloatArray:
-        """Return the mean of the members' effective sizes, by their weights."""
-        return self.size
-
-    def trust_in(self, rows: int) -> FloatArray:
-        """Return the mean of the members' trust, by their weights."""
-        return self.trust
-
-    def faded(self, trust: FloatArray, false_alarm: float) -> "AveragedScores":
-        """Return curves drawn to that of the base, as far as they are not yet."""
-        more = np.divide(np.minimum(trust, self.trust), self.trust, out=np.zeros(len(trust)), where=self.trust > 0)
-        scores = AveragedScores(
-            fade_curve(self.curve, more, None), self.size, np.minimum(trust, self.trust), self.heaviest
-        )
-        scores.expected_faded = self.expected_faded or expected_share(false_alarm)
-        return scores
-
-
 def answer_by_trust(
     law: ScoreLaw,
     base: Distribution,

@@ -7,7 +7,6 @@ better than the best of them nearly always.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.recalibration.pooling import table_crps
@@ -77,5 +76,7 @@ def average_tables(weights: FloatArray, tables: FloatArray) -> FloatArray:
 def folds_by_score(z: FloatArray, units: IntArray | None) -> IntArray:
     """Return the fold of every row: by the rank of its score, whatever the order of rows; of units by their number."""
     if units is None:
-        return rankdata(z, method="ordinal").astype(np.intp) % _FOLDS
+        folds = np.empty(len(z), dtype=np.intp)
+        folds[np.argsort(z, kind="stable")] = np.arange(len(z)) % _FOLDS
+        return folds
     return np.unique(units, return_inverse=True)[1] % _FOLDS

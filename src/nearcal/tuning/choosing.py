@@ -365,7 +365,7 @@ def tune(
         by_time = order_of(folds, groups, time, len(y))
         chosen = {candidates[place]: weight for place, weight in decision.weights.items()}
         fit = Fit(calibration, places, menu.quantile_rule, menu.fade, menu.polish, by_time, workers.silent())
-        looked_at = spaces_of(chosen, {name: table.shape[1] for name, table in positions.items()})
+        looked_at = spaces_of(chosen, positions)
         recalibrator = fit(chosen, decision.share, looked_at)
         report(total)  # candidates that there were not
     how = [] if folds is None else [folds.words]
@@ -377,6 +377,7 @@ def tune(
         recalibrator,
         menu.fade,
         tuple(looked_at),
+        tuple(looked_at.values()),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearcal._arrays import FloatArray, as_space
 from nearcal._errors import InvalidInputError
-from nearcal._saved import having, instance, optional, savable, text, tuple_of
+from nearcal._saved import count, having, instance, optional, require, savable, text, tuple_of
 from nearcal._table import Table, format_number
 from nearcal.guarantees import CrossRecalibrator, GuaranteedRecalibrator
 from nearcal.recalibration import (
@@ -49,6 +49,7 @@ KINDS: dict[str, Callable[[Candidate], bool]] = {
     recalibrator=having("recalibrate", "n_cal_"),
     fade=optional(instance(Fade)),
     spaces=tuple_of(text),
+    widths=tuple_of(count()),
 )
 @dataclass(frozen=True, repr=False)
 class Tuning:
@@ -75,6 +76,8 @@ class Tuning:
         How rows unlike the calibration set were asked to fade.
     spaces : tuple of str
         The spaces that the recalibrator looks at, side by side; none of one that treats all rows alike.
+    widths : tuple of int
+        How many columns each of them has.
     """
 
     table: Table
@@ -90,6 +93,10 @@ class Tuning:
     )
     fade: Fade | None = None
     spaces: tuple[str, ...] = ()
+    widths: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(len(self.spaces) == len(self.widths), "widths must be those of the spaces")
 
     def positions(self, spaces: Any) -> FloatArray | None:
         """Return where new rows are, as the recalibrator asks for it; None if it does not.
@@ -113,10 +120,17 @@ class Tuning:
         if not self.spaces:
             return None
         named = spaces if isinstance(spaces, Mapping) else {"space": spaces}
-        absent = [name for name in self.spaces if name not in named]
-        if absent:
+        if any(name not in named for name in self.spaces):
             raise InvalidInputError(f"spaces must have {', '.join(map(repr, self.spaces))}, got {list(named)}")
-        return np.hstack([as_space(named[name], f"spaces[{name!r}]") for name in self.spaces])
+        own = {name: as_space(named[name], f"spaces[{name!r}]") for name in self.spaces}
+        n = len(own[self.spaces[0]])
+        for (name, table), width in zip(own.items(), self.widths, strict=True):
+            if table.shape != (n, width):
+                raise InvalidInputError(
+                    f"spaces[{name!r}] must have {n} rows, as {self.spaces[0]!r} has, and {width} columns, as in tune, "
+                    f"got shape {table.shape}"
+                )
+        return np.hstack(list(own.values()))
 
     @property
     def evidence(self) -> Table:

@@ -14,7 +14,7 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions import AVERAGED_SCORES as SCORES
 from nearcal.distributions import Distribution
 from nearcal.recalibration import CONTINUOUS_RULES, Polish
-from nearcal.recalibration.averaged import as_curve
+from nearcal.recalibration.averaged_scores import as_curve
 from nearcal.recalibration.corrections import bend
 from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.neighborhoods import KNearest

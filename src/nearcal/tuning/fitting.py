@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nearcal._arrays import IntArray
+import numpy as np
+
+from nearcal._arrays import FloatArray, IntArray
 from nearcal.recalibration import (
     AveragedRecalibrator,
     Caution,
@@ -95,21 +97,23 @@ class Fit:
         )  # fmt: skip
 
 
-def spaces_of(chosen: Mapping[Candidate, float], widths: Mapping[str, int]) -> dict[str, int]:
-    """Return the spaces that candidates look at, and their widths, given those of all.
+def spaces_of(chosen: Mapping[Candidate, float], positions: Mapping[str, FloatArray]) -> dict[str, int]:
+    """Return the spaces that candidates look at, and their widths, given the positions in all.
 
     Where several look at different ones, what is joined of others, such as "input + output", is these, once each.
     """
     names = list(dict.fromkeys(candidate.space for candidate in chosen if candidate.space is not None))
-    parts = names if len(names) == 1 else [part for name in names for part in _parts(name, widths)]
-    return {part: widths[part] for part in parts}
+    parts = names if len(names) == 1 else [part for name in names for part in _parts(name, positions)]
+    return {part: positions[part].shape[1] for part in parts}
 
 
-def _parts(name: str, widths: Mapping[str, int]) -> list[str]:
-    """Return the spaces that one is joined of; itself, if it is not."""
+def _parts(name: str, positions: Mapping[str, FloatArray]) -> list[str]:
+    """Return the spaces that one is joined of; itself, if it is not, whatever its name."""
     parts = name.split(_JOINT)
-    is_joint = len(parts) > 1 and all(part in widths for part in parts)
-    return parts if is_joint and sum(widths[part] for part in parts) == widths[name] else [name]
+    if len(parts) == 1 or not all(part in positions for part in parts):
+        return [name]
+    together = np.hstack([positions[part] for part in parts])
+    return parts if np.array_equal(together, positions[name]) else [name]
 
 
 def columns_of(spaces: Iterable[str], widths: Mapping[str, int]) -> list[int]:

@@ -65,7 +65,10 @@ def _by_folds(
     kinds = ", ".join(f"{kind} in {count}" for kind, count in Counter(one.chosen.kind for one in choices).items())
     reason = f"Chose once a fold of {len(folds)}: {kinds}; without the first: {choices[0].reason}"
     chosen = replace(choices[0].chosen, space=" + ".join(used) or None)
-    return replace(choices[0], chosen=chosen, reason=reason, recalibrator=recalibrator, spaces=tuple(used))
+    return replace(
+        choices[0], chosen=chosen, reason=reason, recalibrator=recalibrator, spaces=tuple(used),
+        widths=tuple(widths[name] for name in used),
+    )  # fmt: skip
 
 
 def _rows(positions: Mapping[str, FloatArray], rows: IntArray) -> dict[str, FloatArray]:
