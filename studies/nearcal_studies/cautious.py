@@ -26,6 +26,7 @@ ASKED = {
     "LightGBM quantiles": 0.98,
 }  # CRPS against the earlier
 _JUDGED = 1000  # rows, by which candidates are compared in hindsight
+_WORDS = 100  # letters of a choice that are kept
 _HINDSIGHT = 20  # best local candidates by leave-one-out that are compared
 
 
@@ -33,7 +34,7 @@ class Cautious(SetStudy):
     """Eleven sets, four base models, two defaults, all calibration rows and few."""
 
     name = "cautious"
-    title = "What trends, tails and caution bring"
+    title = "What trends, tails, averages and caution bring"
 
     def settings(self, scale: Scale) -> dict[str, Any]:
         """Return the frame of "sharper" with seeds from 5 on; quick ones need no folder."""
@@ -75,7 +76,7 @@ def _methods(
         calibrated = recalibrators.calibrate(model, *cal, spaces, tuning, one_thread=True, **options)
         found[method] = calibrated.predict(new[0]), repr(calibrated.recalibrator)
     rows = [
-        {"method": method, "n_cal": len(cal[1]), "choice": choice, **_figures(dist, new[1], regions)}
+        {"method": method, "n_cal": len(cal[1]), "choice": choice[:_WORDS], **_figures(dist, new[1], regions)}
         for method, (dist, choice) in found.items()
     ]
     if hindsight:
