@@ -8,7 +8,7 @@ from nearcal.space import calibration_space, scaling, search
 from nearcal.tuning.choosing import Menu
 
 PLAIN = {"linear": False, "shrinkage": False, "trend": False}
-N = 800
+N = 400
 
 
 @pytest.fixture(scope="module")
