@@ -63,8 +63,8 @@ class Tuning:
         from the best candidate with the ``difference_std_error`` of the paired differences, the number of ``rows`` that
         it was scored on, the mean 95% ``interval_score`` and ``log_score`` (minus the log-density, before polish) of
         those that came into the finals, NaN for the others, its ``weight`` in what was chosen, and whether it was
-        ``chosen``, alone or with others. Candidates that left the
-        race before the end have the best's ``crps`` plus their ``difference``, at the rows that they were scored on.
+        ``chosen``, alone or with others. Candidates that left the race before the end have the best's ``crps`` plus
+        their ``difference``, at the rows that they were scored on.
     chosen : Candidate
         The choice; of an average the candidate of the greatest weight.
     reason : str
