@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
+from nearcal._errors import ArtefactError
 from nearcal._saved import count, number, require, savable, saved_array, saved_numbers, saved_value
 from nearcal.kernels.boxes import GROUP, LEAF, Tree, count_home, make_candidates, make_near, query_boxes
 from nearcal.kernels.brute import MOST_ROWS, make_batch, query_blocks
@@ -292,6 +293,11 @@ class BlockedBrute:
             batch = make_batch(len(queries), room, self.blocks)
             query_blocks(self.blocks, queries, k, eps, guesses, rank, batch, rows, out)
             missed = out.radius[rows] < 0
+            if rank > n_sample and missed.any():  # all points were looked at
+                raise ArtefactError(
+                    f"the search index must find k={k} of its {n} points for every row, got none for "
+                    f"{int(missed.sum())} rows: the file that it was loaded from is damaged; save it again"
+                )
             queries, rows, rank = _freeze(queries[missed]), rows[missed], 4 * rank
         return _as_lists(out)
 
