@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nearcal as nc
 from nearcal.space import _exact, build_index
 from nearcal.space._exact import BlockedBrute, LeafBoxes, SortedLine
 from tests import reference
@@ -216,3 +217,16 @@ def test_however_loose_the_search_is_there_are_k_neighbours(search, eps):
     assert ((found.indices >= 0) & (found.indices < 3000)).all()
     exact = np.linalg.norm(points[found.indices] - np.repeat(points[:20], 7, axis=0), axis=1)
     np.testing.assert_allclose(found.distances, exact, rtol=1e-12, atol=1e-12)
+
+
+def test_an_index_that_finds_none_of_its_points_is_told(monkeypatch):
+    """As a damaged file may make it: then there must be an end to looking."""
+
+    def find_nothing(blocks, queries, k, eps, guesses, rank, batch, rows, out):
+        out.radius[rows] = -1.0
+
+    points = np.random.default_rng(0).normal(size=(300, 30))
+    index = BlockedBrute(points)
+    monkeypatch.setattr(_exact, "query_blocks", find_nothing)
+    with pytest.raises(nc.ArtefactError, match="must find k=10 of its 300 points for every row, got none for 5 rows"):
+        index.nearest(points[:5], 10, 0.0)
