@@ -293,7 +293,7 @@ class BlockedBrute:
             batch = make_batch(len(queries), room, self.blocks)
             query_blocks(self.blocks, queries, k, eps, guesses, rank, batch, rows, out)
             missed = out.radius[rows] < 0
-            if rank > n_sample and missed.any():  # all points were looked at
+            if rank >= max(n_sample, self.blocks.sample_steps.size) and missed.any():  # all points were looked at
                 raise ArtefactError(
                     f"the search index must find k={k} of its {n} points for every row, got none for "
                     f"{int(missed.sum())} rows: the file that it was loaded from is damaged; save it again"
