@@ -1,5 +1,7 @@
 """The evidence: of every kind the number tried, the best, and whether the choice is of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,10 @@ def test_the_reason_tells_the_best_from_the_simplest():
         f"Chose no recalibration: the simplest of the 2 candidates as good as the best within its error "
         f"({candidates[1]}, CRPS 0.25); leave-one-out CRPS 0.5."
     )
+
+
+@pytest.mark.parametrize("name", ["crps", "k", "weight"])
+def test_a_table_without_a_column_is_no_evidence(name, tuning):
+    columns = {one: column for one, column in tuning.table.columns.items() if one != name}
+    with pytest.raises(nc.NearcalError, match=f"{name} missing"):
+        replace(tuning, table=type(tuning.table)(columns))

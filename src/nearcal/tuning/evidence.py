@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _SCORES = ("crps", "std_error", "difference", "difference_std_error", "interval_score", "log_score")
+_SETTINGS = ("kind", "space", "scaling", "components", "k", "smoothing", "linear", "shrinkage", "trend")
+_COLUMNS = (*_SETTINGS, *_SCORES, "rows", "weight", "chosen")
 _STEPS: dict[str, Callable[[Candidate], bool]] = {
     "local, with relevance": lambda candidate: candidate.scaling == "relevance",
     "local, with trend": lambda candidate: candidate.trend,
@@ -97,6 +99,9 @@ class Tuning:
 
     def __post_init__(self) -> None:
         require(len(self.spaces) == len(self.widths), "widths must be those of the spaces")
+        absent = [name for name in _COLUMNS if name not in self.table.columns]
+        require(not absent, f"table must have the columns {', '.join(_COLUMNS)}, {', '.join(absent)} missing")
+        require(all(self.table[name].dtype.kind == "f" for name in _SCORES), "scores of table must be numbers")
 
     def positions(self, spaces: Any) -> FloatArray | None:
         """Return where new rows are, as the recalibrator asks for it; None if it does not.
