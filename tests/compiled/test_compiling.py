@@ -3,7 +3,9 @@ import pytest
 
 import nearcal as nc
 from nearcal.compiled import loss_of
+from nearcal.compiled.features import Features
 from nearcal.compiled.loss import find_regions
+from nearcal.space import SpaceMap
 from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near, fitted
 
 BASE = nc.Normal(np.zeros(50), 1.0)
@@ -240,3 +242,9 @@ def test_positions_of_another_width(compiled):
 def test_it_cannot_be_updated(compiled):
     with pytest.raises(nc.InvalidParameterError, match="cannot be updated, since it was compiled"):
         compiled.update(BASE, np.zeros(50), SPACE)
+
+
+def test_columns_that_hardly_vary_are_stretched_as_far_as_single_precision_goes():
+    tiny = np.random.default_rng(0).normal(size=(50, 2)) * 1e-42
+    features = Features.learn(SpaceMap(np.zeros(2), None, "space"), tiny)
+    assert np.isfinite(features(features.inside(features.points(tiny)))).all()

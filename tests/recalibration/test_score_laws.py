@@ -466,3 +466,10 @@ def test_conservative_probabilities_of_weights_that_round_away():
     assert out.cdf(median) >= 0.5
     assert out.cdf_left(median) <= 0.5
     np.testing.assert_allclose(out.cdf([0.0]) + out.sf([0.0]), 1)
+
+
+@pytest.mark.parametrize("knots", [[1.0, 1.0 + 2.3e-16], [3.0, 3.0 + 9e-16]])
+def test_a_curve_whose_knots_rounding_has_all_but_joined_has_a_mean(knots):
+    nodes, masses = Curve.shared(np.array(knots), np.array([-1.0, 1.0])).rule
+    assert np.isfinite(nodes).all()
+    assert masses.sum() == pytest.approx(1.0)

@@ -64,7 +64,8 @@ class Features:
         steepness = 1 / np.diff(knots, axis=1)
         rise = np.where(high > low, 2 / (_KNOTS - 1), 0.0)
         parts = (low, high, center, scale, steepness, -knots[:, :-1] * steepness, rise)
-        return cls(space_map, on_sphere, *(part.astype(np.float32) for part in parts))
+        most = float(np.finfo(np.float32).max)  # columns that hardly vary are stretched as far as single precision goes
+        return cls(space_map, on_sphere, *(np.clip(part, -most, most).astype(np.float32) for part in parts))
 
     @property
     def width(self) -> int:

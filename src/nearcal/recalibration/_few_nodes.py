@@ -35,7 +35,8 @@ def few_nodes(line: Interpolated) -> tuple[FloatArray, FloatArray]:
     after, mass = _panels(np.union1d(scores, edges), order=_DEGREE)
     ends = before(edges)
     center, half = (ends[1:] + ends[:-1]) / 2, np.diff(ends) / 2
-    panel = np.clip(np.searchsorted(edges, after) - 1, 0, len(half) - 1)
+    used, panel = np.unique(np.clip(np.searchsorted(edges, after) - 1, 0, len(half) - 1), return_inverse=True)
+    center, half = center[used], half[used]  # knots that rounding has all but joined leave panels without a node
     offset = before(after) - center[panel]
     t = np.divide(offset, half[panel], out=np.zeros_like(offset), where=half[panel] > 0)  # 0 in an atom
     weights = _interpolatory_weights(t, mass, starts=np.searchsorted(panel, np.arange(len(half))))

@@ -50,10 +50,12 @@ class Shrinkage(Correction):
             return LearntShrinkage(center, log_spread, np.inf, np.inf)
         varies = variance > 0
         log_spreads = 0.5 * np.log(variance[varies])
+        with np.errstate(over="ignore"):  # an infinite variance: nothing is drawn anywhere
+            squares = (mean - center) ** 2
         return LearntShrinkage(
             center,
             log_spread,
-            _excess((mean - center) ** 2, variance / np.maximum(size, 1.0), share),
+            _excess(squares, variance / np.maximum(size, 1.0), share),
             _excess(
                 (log_spreads - log_spread) ** 2,
                 0.5 / np.maximum(size[varies], 1.0),
@@ -95,7 +97,8 @@ class LearntShrinkage(LearntCorrection):
         center = self.mean + trust * (mean - self.mean)
         distrust = 1 - _trust(self.log_spread_variance, 0.5 / np.maximum(size, 1.0))
         log_spread = 0.5 * np.log(np.where(variance > 0, variance, np.exp(2 * self.log_spread)))
-        stretch = np.exp(distrust * (self.log_spread - log_spread))
+        apart = self.log_spread - log_spread
+        stretch = np.exp(np.multiply(distrust, apart, out=np.zeros_like(apart), where=distrust > 0))
         # all points together, a thin row's stand-in, are no neighbourhood
         local = np.isfinite(near.radius)
         center, stretch = np.where(local, center, mean), np.where(local, stretch, 1.0)
@@ -125,6 +128,8 @@ def _share_kept(estimate: float, error_variance: float) -> float:
 
 
 def _excess(squares: FloatArray, expected: FloatArray, weights: FloatArray | None) -> float:
+    if not (np.isfinite(squares).all() and np.isfinite(expected).all()):
+        return np.inf
     if weights is not None:
         return max(float(np.average(squares - expected, weights=weights)), 0.0)
     return max(float(squares.mean() - expected.mean()), 0.0)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nearcal.recalibration.leave_one_out import LeaveOneOut
 
 _OUTLYING = 6.0  # standard deviations, told by quartiles, beyond which scores are drawn in before they are learnt from
+_MOST_LOG = 600.0  # of a factor, which is then still a number, and not zero
 _LEAST_DISTANCE = 0.02  # of scores from f, in medians: logarithms of less would outweigh all others
 _TINY = 1e-300
 _SPREADS = Choice(widths=(1.4, 5.6), most_centers=400)  # logarithms of distances are mostly noise
@@ -113,7 +114,8 @@ class LearntTrend(LearntCorrection):
         moved = scores - self.location.values[near.indices]
         if self.spread is not None:
             here = (self.spread(points) if own is None else self.spread.values[own])[owners]
-            moved *= np.exp(here[pair] - self.spread.values[near.indices])
+            wider = np.clip(here[pair] - self.spread.values[near.indices], -_MOST_LOG, _MOST_LOG)
+            moved *= np.exp(wider)
         here = (self.location(points) if own is None else self.location.values[own])[owners]
         return np.where(owners[pair] < 0, scores, moved + here[pair])
 
