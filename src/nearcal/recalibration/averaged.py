@@ -190,11 +190,11 @@ class AveragedRecalibrator(RecalibratorOfMembers):
             size, trust = size + weight * sizes, trust + weight * trusted
         trust = np.where(trust > _ALL, 1.0, trust)
         heaviest = parts[int(np.argmax(fitted.weights_))]
-        rates = [part.expected_faded for part in parts if part.expected_faded is not None]
-        if not rates:
-            return Recalibrated(base, AveragedScores(table, fitted.corrections_, size, trust, heaviest))
-        warn_of_faded(int((trust < 1).sum()), len(base), max(rates))
-        return Recalibrated(base, AveragedScores(table, fitted.corrections_, size, trust, heaviest, trust, max(rates)))
+        rate = max((part.expected_faded for part in parts if part.expected_faded is not None), default=None)
+        if rate is not None:
+            warn_of_faded(int((trust < 1).sum()), len(base), rate)
+        fade = None if rate is None else trust
+        return Recalibrated(base, AveragedScores(table, fitted.corrections_, size, trust, heaviest, fade, rate))
 
     # ---- a calibration set that changes ------------------------------------------------------------------------------
 
@@ -223,10 +223,7 @@ class AveragedRecalibrator(RecalibratorOfMembers):
         return self
 
     def _keep(self, rows: IntArray) -> None:
-        members = tuple(copy.copy(member) for member in self.members_)
-        for member in members:
-            member._keep(rows)
-        self._hold(members)
+        self._hold(self._members_keeping(rows))
 
     def relearn(self, *, groups: Any = None, time: Any = None, gap: Any = None) -> Self:
         """Learn scalings and corrections again, from the calibration set as it is now.
@@ -303,7 +300,7 @@ def _learn(
 ) -> LearntPolish | LearntCaution | None:
     """Return what is done about the average, given what was learnt before; None if nothing is."""
     if isinstance(correction, Caution):
-        return LearntCaution(float(correction.share)) if correction.share > 0 else None
+        return correction.learnt
     calibration = left_out[0].calibration
     table = average(left_out, weights)
     known = np.flatnonzero(~np.isnan(table[:, 0]))

@@ -58,6 +58,11 @@ class Caution(Correction):
 
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntCaution | None":
         """Return what is done; None if the share is none."""
+        return self.learnt
+
+    @property
+    def learnt(self) -> "LearntCaution | None":
+        """What is done, which no calibration point has a say in."""
         return LearntCaution(float(self.share)) if self.share > 0 else None
 
 

@@ -254,9 +254,7 @@ class CombinedRecalibrator(RecalibratorOfMembers):
         return self
 
     def _keep(self, rows: IntArray) -> None:
-        members = tuple(copy.copy(member) for member in self.members_)
-        for member in members:
-            member._keep(rows)
+        members = self._members_keeping(rows)
         judged, after = self.judged_[rows], copy.copy(self.after_)
         if judged.any():  # what was learnt from points that nobody judges stays
             after._keep((np.cumsum(self.judged_) - 1)[rows[judged]])

@@ -1,11 +1,12 @@
 """Recalibrators made of several: their members, the columns that each looks at, and their weights."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from nearcal._arrays import FloatArray
+from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._saved import require
 from nearcal.recalibration.base import Recalibrator
@@ -53,6 +54,13 @@ class RecalibratorOfMembers(Recalibrator):
                     f"columns must be numbers of columns of the space, 0 to {width - 1}, got {list(own)}"
                 )
         return columns
+
+    def _members_keeping(self, rows: IntArray) -> tuple[Any, ...]:
+        """Return copies of the members with some of their calibration points."""
+        members = tuple(copy.copy(member) for member in self.members_)
+        for member in members:
+            member._keep(rows)
+        return members
 
     def _check_learnt(self) -> None:
         sizes = {len(self.members_), len(self.columns_), len(self.weights_)}
