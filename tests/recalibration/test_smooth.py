@@ -15,11 +15,11 @@ CURVED = Y + np.sin(2 * SPACE[:, 0]) * SPACE[:, 1]
 WEIGHTS = np.random.default_rng(5).uniform(0.2, 3.0, size=N)
 
 
-def learnt(y=CURVED, space=SPACE, sample_weight=None, most_centers=700) -> SmoothFunction:
+def learnt(y=CURVED, space=SPACE, sample_weight=None, settings=None, most_centers=700) -> SmoothFunction:
     """Return the function that is nearest to y."""
     view = View(space, None, np.arange(len(space)), space)
     weights = None if sample_weight is None else sample_weight / sample_weight.mean()
-    return smooth.learn_smooth(view, y, weights, choice=smooth.Choice(most_centers=most_centers))
+    return smooth.learn_smooth(view, y, weights, settings, smooth.Choice(most_centers=most_centers))
 
 
 def choose(monkeypatch, **choice):
@@ -52,6 +52,14 @@ def test_values_at_calibration_points_are_those_of_a_fit_without_each(monkeypatc
     for row in range(0, N, 7):
         without = reference.bumps(points[[row]], found.centers, fitted(np.delete(everyone, row)), shape)[0]
         assert found.values[row] == pytest.approx(found.mean + without, abs=1e-6)
+
+
+@pytest.mark.parametrize("sample_weight", [None, WEIGHTS], ids=["equal", "weights"])
+def test_given_settings_make_the_function_that_they_were_chosen_for(sample_weight):
+    best = learnt(sample_weight=sample_weight)
+    again = learnt(sample_weight=sample_weight, settings=best.settings)
+    np.testing.assert_allclose(again.values, best.values, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(again(SPACE + 0.1), best(SPACE + 0.1), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -120,3 +120,11 @@ def test_points_that_come_later_get_the_function_as_it_was():
     (again,) = rc.relearn().corrections_
     expected = learnt(CURVED[-30:], SPACE[-30:], DIST[-30:]).location.values
     np.testing.assert_array_equal(again.location.values, expected)
+
+
+def test_the_settings_are_those_that_points_are_judged_with():
+    recalibrator = nc.LocalRecalibrator(k=30, scaling="relevance", corrections=(nc.Trend(),)).fit(DIST, CURVED, SPACE)
+    left_out = recalibrator.left_out()
+    judged = nc.Trend().learn(left_out, left_out.widest)
+    assert left_out.widest.points.tolist() != recalibrator.index_.points.tolist()
+    assert recalibrator.corrections_[0].location.settings == judged.location.settings

@@ -59,6 +59,11 @@ class LeaveOneOut:
         """The points from the oldest to the latest, as far as it is known."""
         return np.arange(len(self.calibration)) if self.rows_by_time is None else self.rows_by_time
 
+    @property
+    def widest(self) -> View:
+        """The view that most is to be learnt in: from most points, and in most columns."""
+        return max(self.views(), key=lambda view: (view.index.shape[0], view.points.shape[1]))
+
     def corrected(self, correction: LearntCorrection) -> "LeaveOneOut":
         """Return the same with one more correction."""
         return replace(self, corrections=(*self.corrections, correction))

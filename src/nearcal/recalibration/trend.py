@@ -76,10 +76,18 @@ class Trend(Correction):
     comes_first = True
 
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntTrend | None":
-        """Learn from all scores, once a view; None if the mean of all scores tells as much."""
-        if "trend" not in view.kept:
-            view.kept["trend"] = learn_trend(view, left_out.calibration)
-        return view.kept["trend"]
+        """Learn from all scores, once a view, with the settings that are best in the one that all judging shares.
+
+        None if the mean of all scores tells as much.
+        """
+        widest = left_out.widest
+        if "trend" not in widest.kept:
+            widest.kept["trend"] = learn_trend(widest, left_out.calibration)
+        chosen: LearntTrend | None = widest.kept["trend"]
+        if chosen is None or view is widest:
+            return chosen
+        learnt = chosen.seen_in(view, 0, left_out.calibration)
+        return learnt if isinstance(learnt, LearntTrend) else None
 
 
 @savable

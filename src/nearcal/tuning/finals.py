@@ -156,9 +156,8 @@ def _play_one(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool
     left_out = LeaveOneOut(
         scorer.calibration, lambda: space.views, neighborhood, rule, scorer.workers.silent(), asked=rows
     )
-    view = max(space.views, key=lambda view: view.points.shape[1])
     for correction in (*candidate.corrections, *(Polish(),) * polish):
-        learnt = correction.learn(left_out, view)
+        learnt = correction.learn(left_out, left_out.widest)
         left_out = left_out if learnt is None else left_out.corrected(learnt)
     values, log, scores = (np.full((len(rows), *more), np.nan) for more in ((len(_AT),), (), (len(SCORES),)))
 

@@ -345,7 +345,7 @@ class Scorer:
         neighborhood = KNearest(candidate.k, 0.0, candidate.smoothing, self.calibration.weights)
         left_out = LeaveOneOut(self.calibration, lambda: space.views, neighborhood, "step", self.workers.silent())
         for correction in candidate.corrections:
-            learnt = correction.learn(left_out, max(space.views, key=lambda view: view.points.shape[1]))
+            learnt = correction.learn(left_out, left_out.widest)
             left_out = left_out if learnt is None else left_out.corrected(learnt)
         return left_out
 
