@@ -20,6 +20,7 @@ from nearcal.recalibration.weighted_steps import steps_of
 from nearcal.space import CalibrationSpace, NeighborIndex, Scaling, SpaceMap
 
 LEAST_SIZE = 0.5  # of a neighbourhood, whose logarithm is taken
+_ASIDE = 1e-3  # standard deviation of columns that are seen but have no say in distances
 
 
 class Teacher:
@@ -117,7 +118,7 @@ class Teacher:
 class AverageTeacher(Teacher):
     """An average of local recalibrators; how near rows are to calibration points, the heaviest tells.
 
-    Students see all columns that members look at: as the heaviest scales those it sees, the others by their deviation.
+    Students see all columns that members look at; distances are those of the heaviest.
     """
 
     def __init__(self, exact: AveragedRecalibrator) -> None:
@@ -206,7 +207,11 @@ def _side_by_side(exact: AveragedRecalibrator) -> FloatArray:
 
 
 def _joint_map(space_map: SpaceMap, columns: list[int], positions: FloatArray) -> SpaceMap:
-    """Return a map of all columns: some by their own map, the others by their standard deviation."""
+    """Return a map of all columns: some by their own map, the others by a thousandth of what would standardise them.
+
+    Students standardise all that they see. But distances are those of the one map: a trend over the columns of all
+    members, as if they told alike, was worth little where each member looks at few.
+    """
     width = positions.shape[1]
     if columns == list(range(width)):
         return space_map
@@ -216,7 +221,7 @@ def _joint_map(space_map: SpaceMap, columns: list[int], positions: FloatArray) -
     deviation = positions[:, others].std(axis=0)
     joint = np.zeros((width, matrix.shape[1] + len(others)))
     joint[columns, : matrix.shape[1]] = matrix
-    joint[others, matrix.shape[1] + np.arange(len(others))] = 1 / np.where(deviation > 0, deviation, 1.0)
+    joint[others, matrix.shape[1] + np.arange(len(others))] = _ASIDE / np.where(deviation > 0, deviation, 1.0)
     center = np.zeros(width)
     center[columns] = space_map.center if space_map.matrix is not None else 0.0
     center[others] = positions[:, others].mean(axis=0)
