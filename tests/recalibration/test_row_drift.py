@@ -82,9 +82,8 @@ def test_what_is_chosen_follows_the_drift(kind):
     """Predictions are as wide as the latest rows ask for, which is nearer to what comes than all rows are."""
     dist, y, x = drifting(4000, 3)
     cal = slice(0, 3000)
-    options = {"scaling": "standard", "linear": False, "shrinkage": False, "trend": False, "fade": False}
-    # in one place for all, neighbours tell nothing however few they are
-    space, options["k"] = (x, 300) if kind == "local" else (np.zeros(4000), 20)
+    options = {"k": 300, "scaling": "standard", "linear": False, "shrinkage": False, "trend": False, "fade": False}
+    space = x if kind == "local" else np.random.default_rng(4).permutation(x)
     with pytest.warns(nc.DependenceWarning, match="change along its rows"):
         tuning = nc.tune(dist[cal], y[cal], space[cal], **options)
     assert tuning.chosen.kind == kind
