@@ -21,7 +21,7 @@ from nearcal_studies.several import judge_promises as several_promises
 from nearcal_studies.sharper import Sharper, as_markdown, as_readme, judge_promises
 from nearcal_studies.study import Outcome, Scale
 
-pytestmark = pytest.mark.usefixtures("little_choice")
+pytestmark = pytest.mark.usefixtures("least_choice")
 
 
 @pytest.fixture(scope="module")

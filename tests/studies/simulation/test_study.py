@@ -26,7 +26,7 @@ class Tiny(Simulation):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, little_choice):
+def finished(tmp_path_factory, least_choice):
     """Interrupt a run at its last unit, finish it, and return its folder with the units of either run."""
     out = tmp_path_factory.mktemp("simulation")
     patch = pytest.MonkeyPatch()
