@@ -2,6 +2,7 @@
 
 import pytest
 
+from nearcal.compiled import compiling
 from nearcal.tuning import choosing, finals
 
 
@@ -13,4 +14,17 @@ def little_choice():
         patch.setattr(choosing, "USUAL", choosing.USUAL | few)
         for name, number in {"_FINALISTS": 1, "_SPACES": 1, "_MOST_ROWS": 300}.items():
             patch.setattr(finals, name, number)
+        yield
+
+
+@pytest.fixture(scope="module")
+def least_choice(little_choice):
+    """Let "auto" mean neighbourhoods without corrections, too, and students of ``nearcal.compile`` learn for a moment.
+
+    Not for tests of options: whether those are handed on that ask for no correction is not seen.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "USUAL", choosing.USUAL | {"linear": (False,), "shrinkage": (False,)})
+        for name in ("_FEWEST_STEPS", "_MOST_STEPS"):
+            patch.setattr(compiling, name, 200)
         yield

@@ -38,7 +38,7 @@ def name_of(path):
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "python", "{draw}", "{run}")], ids=name_of)
-@pytest.mark.usefixtures("little_choice")
+@pytest.mark.usefixtures("least_choice")
 def test_code_blocks_run(path, tmp_path):
     run_page(path, tmp_path)
 

@@ -24,7 +24,7 @@ def what_the_reader_has():
     return {**others, "net": net, "X_cal": X[:1000], "y_cal": y[:1000], "X_new": X[1000:], "y_new": y[1000:]}
 
 
-@pytest.mark.usefixtures("little_choice")
+@pytest.mark.usefixtures("least_choice")
 def test_code_blocks_run(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     assert len(blocks(README, "python")) >= 2

@@ -112,10 +112,12 @@ def test_many_faded_rows_are_told(compiled):
 )
 def test_all_options_of_local_recalibration(options):
     exact = fitted(150, **options)
-    compiled = compile_quickly(exact, 300)
+    # of a spread of about 2; what the few within a radius say changes faster, and is learnt more slowly
+    steps, tolerance = (300, 0.35) if "radius" in options else (100, 0.15)
+    compiled = compile_quickly(exact, steps)
     of_exact, of_compiled = (rc.recalibrate(BASE, SPACE) for rc in (exact, compiled))
     close = np.abs(of_compiled.ppf([0.2, 0.5, 0.8]) - of_exact.ppf([0.2, 0.5, 0.8])).mean()
-    assert close < 0.35  # of a spread of about 2
+    assert close < tolerance
     assert np.isfinite(of_compiled.reliability()["p_value"]).all()
     assert compiled.loss_.rows == 150
 

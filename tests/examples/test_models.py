@@ -12,7 +12,7 @@ import pytest
 from nearcal.compiled import compiling
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-pytestmark = pytest.mark.usefixtures("little_choice")
+pytestmark = pytest.mark.usefixtures("least_choice")
 
 
 def run(name, rows, monkeypatch, capsys):

@@ -19,7 +19,7 @@ from nearcal._saved import savable_classes
 from nearcal.persistence._encoding import import_savable
 from nearcal.persistence._file import read_file
 from tests.fuzz.conftest import LONGEST_FIRST
-from tests.persistence.cases import CASES, MODELS, STREAMS
+from tests.persistence.cases import made
 from tests.persistence.test_forgery import forge_header, write_forged
 
 ROOT = Path(__file__).parents[2]
@@ -156,15 +156,15 @@ def user():
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, user):
     """Return the file of a kind, the dimensions of its space, and what it says; written once."""
-    folder, cases, known = tmp_path_factory.mktemp("artefacts"), CASES | MODELS | STREAMS, {}
+    folder, known = tmp_path_factory.mktemp("artefacts"), {}
 
     def file(kind):
         if kind not in known:
             path = folder / kind.replace(" ", "_") / "it"
             path.parent.mkdir()
-            made = cases[kind]()
-            nc.save(made, path)
-            d = getattr(getattr(made, "recalibrator", made), "n_features_in_", 3)
+            one = made(kind)
+            nc.save(one, path)
+            d = getattr(getattr(one, "recalibrator", one), "n_features_in_", 3)
             word, trace = user.ask(LONGEST_FIRST, path=str(path), d=d)  # kernels may have to be compiled
             assert word not in ("defect", "refused"), trace
             known[kind] = path, d, word

@@ -13,6 +13,8 @@ import nearcal as nc
 from nearcal.models.adapters import ModelAdapter
 from nearcal.space import calibration_space
 
+PLAIN = {"linear": False, "shrinkage": False, "trend": False}
+
 
 class TwoLayers(ModelAdapter):
     """Predicts the first input, with a spread learnt from calibration residuals; counts its passes."""
@@ -127,7 +129,7 @@ def test_what_is_given_narrows_the_choice(data):
 
 def test_a_good_model_is_left_alone():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 2))
+    X = rng.normal(size=(300, 2))
     left = nc.calibrate(TwoLayers(), X, rng.normal(X[:, 0], 1.0))
     assert left.layer is None
     assert isinstance(left.recalibrator, nc.IdentityRecalibrator)
@@ -238,14 +240,14 @@ class _Fixed(TwoLayers):
 
 
 def test_what_tuning_chooses_is_read_by_the_predictive_rule_and_polished(data):
-    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30, "members": 1})
+    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30, **PLAIN, "members": 1})
     assert tuned.tuning.chosen.kind == "local"
     assert tuned.recalibrator.corrections[-2:] == (nc.Polish(drift=True), tuned.tuning.fade)
     assert tuned.recalibrator.quantile_rule == "predictive"
 
 
 def test_so_is_an_average_and_each_of_its_members(data):
-    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": 30})
+    tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning={"k": (30, 60), **PLAIN})
     assert isinstance(tuned.recalibrator, nc.AveragedRecalibrator)
     assert tuned.recalibrator.corrections[0] == nc.Polish(drift=True)
     for member in tuned.recalibrator.members:
@@ -255,7 +257,7 @@ def test_so_is_an_average_and_each_of_its_members(data):
 
 
 def test_the_rule_can_be_given(data):
-    tuning = {"k": 30, "quantile_rule": "step", "linear": False, "shrinkage": False, "trend": False, "fade": False}
+    tuning = {"k": 30, "quantile_rule": "step", **PLAIN, "fade": False}
     tuned = nc.calibrate(TwoLayers(), *data, layer="input", tuning=tuning)
     assert tuned.tuning.chosen.kind == "local"
     assert (tuned.recalibrator.quantile_rule, tuned.recalibrator.corrections) == ("step", ())
@@ -264,7 +266,7 @@ def test_the_rule_can_be_given(data):
 def test_workers_are_handed_on(data):
     told = []
     workers = nc.Workers(threads=1, memory=2**24, progress=lambda done, total: told.append((done, total)))
-    tuned = nc.calibrate(TwoLayers(), *data, tuning={"k": 30}, workers=workers)
+    tuned = nc.calibrate(TwoLayers(), *data, tuning={"k": (30, 60), **PLAIN}, workers=workers)
     assert told[-1][0] == told[-1][1]
     for member in tuned.recalibrator.members_:
         assert member.workers == nc.Workers(threads=1, memory=2**24)
@@ -283,7 +285,7 @@ def test_nothing_is_built_again_once_it_is_chosen(data, monkeypatch):
     learn, build = nc.Scaling.learn, calibration_space.build_index
     monkeypatch.setattr(nc.Scaling, "learn", lambda self, *given: learnt.append(self.name) or learn(self, *given))
     monkeypatch.setattr(calibration_space, "build_index", lambda *given: indexes.append(build(*given)) or indexes[-1])
-    tuning = {"k": (30, 60), "scaling": ("standard", "relevance")}
+    tuning = {"k": (30, 60), "scaling": ("standard", "relevance"), "trend": False}
     tuned = nc.calibrate(TwoLayers(), *data, layer=["input", "input + hidden"], tuning=tuning)
     assert tuned.tuning.chosen.kind == "local"
     # the views of the choice among others: five of relevance and one more to predict by, one of standard scaling
@@ -448,7 +450,7 @@ RELATIONS = {
 @pytest.mark.parametrize("case", RELATIONS)
 def test_the_choice_is_that_of_tune(data, case):
     X, y = data
-    options = {"k": (20, 100), "scaling": "standard", "linear": False, "shrinkage": False, "trend": False}
+    options = {"k": (20, 100), "scaling": "standard", **PLAIN}
     calibrated = nc.calibrate(TwoLayers(), X, y, layer="hidden", tuning=options, **RELATIONS[case])
     adapter = TwoLayers().prepared(X, y)
     expected = nc.tune(adapter.distribution(X), y, {"hidden": np.tanh(X[:, [1]])}, **options, **RELATIONS[case])

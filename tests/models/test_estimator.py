@@ -31,7 +31,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import nearcal as nc
 from nearcal import RecalibratedRegressor
 
-pytestmark = pytest.mark.usefixtures("little_choice")
+pytestmark = pytest.mark.usefixtures("least_choice")
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(400, 2))
 Y = RNG.normal(X[:, 0] ** 2, np.exp(X[:, 1]))

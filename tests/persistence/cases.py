@@ -2,6 +2,7 @@
 
 import copy
 import tempfile
+from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
@@ -247,7 +248,8 @@ def _several():
     """What was learnt from the errors of two models together."""
     _, y, space = calibration_set()
     models = {"a": lambda X: X[:, 0], "b": lambda X: X[:, 1]}
-    return nc.calibrate(models, space[:200], y[:200], tuning={"k": 20, "scaling": "standard"}).recalibration
+    tuning = {"k": 20, "scaling": "standard", "linear": False, "shrinkage": False, "trend": False}
+    return nc.calibrate(models, space[:200], y[:200], tuning=tuning).recalibration
 
 
 MODELS = {
@@ -289,6 +291,12 @@ STREAMS = {
     "CalibrationMonitor": lambda: _monitor(0.0),
     "CalibrationMonitor after an alarm": lambda: _monitor(2.0),
 }
+
+
+@cache
+def made(name):
+    """Return what stands under a name, made once for all tests of a process: to be looked at and not to be changed."""
+    return (CASES | MODELS | STREAMS)[name]()
 
 
 def answers_of_stream(stream):

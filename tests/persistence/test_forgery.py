@@ -13,7 +13,7 @@ import nearcal as nc
 from nearcal._saved import savable_classes
 from nearcal.persistence._encoding import import_savable
 from nearcal.persistence._file import _NO_DIGEST, _digest_header, read_file, write_file
-from tests.persistence.cases import CASES, MODELS, STREAMS, answers
+from tests.persistence.cases import answers, made
 
 
 def forge(path, change):
@@ -106,13 +106,13 @@ KINDS = [
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Return the file of a kind, written once."""
-    folder, cases = tmp_path_factory.mktemp("kinds"), CASES | MODELS | STREAMS
+    folder = tmp_path_factory.mktemp("kinds")
 
     def file(name):
         path = folder / name / "it"
         if not path.exists():
             path.parent.mkdir()
-            nc.save(cases[name](), path)
+            nc.save(made(name), path)
         return path
 
     return file
@@ -216,7 +216,7 @@ def paths_of(holds):
 @pytest.mark.parametrize("shape", [(3 * 10**8, 0), (10**13, 0), (0, 10**13), (0, 0)])
 @pytest.mark.parametrize("name", ["kdtree", "brute", "faiss"])
 def test_arrays_without_bytes_are_refused_at_once(name, shape, tmp_path):
-    nc.save(CASES[name](), tmp_path / "it")
+    nc.save(made(name), tmp_path / "it")
 
     def change(objects, arrays):
         (key,) = [key for key in arrays if re.search(r"index_\.(placed|points)$", key)]
@@ -255,7 +255,7 @@ def test_a_header_that_does_not_agree_with_the_bytes_is_refused_at_once(saved):
 
 
 def test_a_count_that_no_array_stands_behind(tmp_path):
-    nc.save(CASES["boxes"](), tmp_path / "it")
+    nc.save(made("boxes"), tmp_path / "it")
     for n in (0, -1, 10**18, 700.0, True, "700", None):
         forged = forge(tmp_path / "it", lambda objects, arrays, n=n: objects["LeafBoxes"]["holds"].update(n=n))
         assert is_refused_at_once(forged, "n must be|leaves must")

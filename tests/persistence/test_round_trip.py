@@ -19,7 +19,7 @@ import nearcal as nc
 from nearcal._saved import savable_classes
 from nearcal.persistence import read
 from nearcal.persistence._encoding import Decoder, Encoder, import_savable
-from tests.persistence.cases import CASES, MODELS, STREAMS, answers, answers_of_stream, calibration_set, local
+from tests.persistence.cases import CASES, MODELS, STREAMS, answers, answers_of_stream, calibration_set, local, made
 
 IN_A_NEW_PROCESS = """
 import hashlib, sys, nearcal as nc
@@ -31,7 +31,7 @@ for path in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def fitted():
-    return {name: make() for name, make in CASES.items()}
+    return {name: made(name) for name in CASES}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_results_are_the_same_to_the_last_bit(name, fitted, told, tmp_path):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_come_back_with_all_they_know(name, tmp_path):
-    model = MODELS[name]()
+    model = made(name)
     nc.save(model, tmp_path / "it")
     loaded = nc.load(tmp_path / "it")
     assert type(loaded) is type(model)
@@ -84,7 +84,7 @@ def test_streams_go_on_to_the_last_bit(name, tmp_path):
 def test_every_savable_class_stands_in_a_case(fitted):
     import_savable()
     encoder = Encoder()
-    for value in [*fitted.values(), *(make() for make in (MODELS | STREAMS).values())]:
+    for value in [*fitted.values(), *map(made, MODELS | STREAMS)]:
         encoder.encode(value, "it")
     ours = {name for name, cls in savable_classes().items() if cls.__module__.startswith("nearcal.")}
     assert {item["class"] for item in encoder.objects} == ours

@@ -200,7 +200,7 @@ def test_many_rows_are_held_as_tables_of_quantiles_alone():
     rc = average(corrections=[nc.Polish()]).fit(*data())
     for member in rc.members_:
         member.workers = nc.Workers(threads=1, memory=2**20)
-    new, _, places = data(20_000, seed=1)
+    new, _, places = data(8_000, seed=1)
     rc.recalibrate(new[:10], places[:10]).mean()  # compiles
     tracemalloc.start()
     rc.recalibrate(new, places).mean()
@@ -208,7 +208,7 @@ def test_many_rows_are_held_as_tables_of_quantiles_alone():
     tracemalloc.stop()
     # four tables of 41 numbers a row: the average, and of a member chunks, joined and put back in order; curves of all
     # rows would be six more, since polish adds 63 knots
-    assert most < 20_000 * 4 * 41 * 8 + 2**23
+    assert most < 8_000 * 4 * 41 * 8 + 2**23
 
 
 # ---- a calibration set that changes ----------------------------------------------------------------------------------

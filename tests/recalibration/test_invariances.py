@@ -73,9 +73,12 @@ def test_splitting_the_new_rows(option, seed, cuts):
 @options
 def test_threads_and_chunks_give_identical_bits(option, monkeypatch):
     monkeypatch.setattr("nearcal.recalibration.workers._LITTLE", 0)  # so that little work is shared out too
-    (dist, y, x), _ = make(1, n=2000)
+    pairs = nc.Workers.pairs_per_chunk
+    monkeypatch.setattr(nc.Workers, "pairs_per_chunk", lambda self: min(pairs(self), self.memory // 2**10))
+    assert len(nc.Workers(threads=1, memory=2**20).chunks(80, 25)) > 1
+    (dist, y, x), _ = make(1, n=800)
     rng = np.random.default_rng(2)
-    new = nc.Gamma(rng.uniform(1, 3, 200), 2.0), rng.normal(size=(200, 3))
+    new = nc.Gamma(rng.uniform(1, 3, 80), 2.0), rng.normal(size=(80, 3))
     one = answers((dist, y, x), new, **option, workers=nc.Workers(threads=1))
     for extra in ({"threads": 7}, {"threads": 1, "memory": 2**20}, {"threads": 3, "memory": 2**20}):
         np.testing.assert_array_equal(answers((dist, y, x), new, **option, workers=nc.Workers(**extra)), one)

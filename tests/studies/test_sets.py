@@ -21,7 +21,7 @@ from nearcal_studies.several import judge_promises as several_promises
 from nearcal_studies.sharper import Sharper, as_markdown, as_readme, judge_promises
 from nearcal_studies.study import Outcome, Scale
 
-pytestmark = pytest.mark.usefixtures("little_choice")
+pytestmark = pytest.mark.usefixtures("least_choice")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,8 @@ def test_real_data(folder, tmp_path):
 
 
 def test_sharper(folder, tmp_path):
-    rows, text = run_small(Sharper, folder, tmp_path, bases=["linear", "network with σ", "LightGBM quantiles"])
+    bases = ["linear", "network with σ", "LightGBM quantiles"]
+    rows, text = run_small(Sharper, folder, tmp_path, bases=bases, rows=(400, 150, 150))
     crps = {row["method"]: row["crps"] for row in rows if row["base"] == "linear"}
     assert list(crps) == [
         "base", "global", "isotonic", "paper", "+ polish", "+ relevance", "+ local-linear", "+ shrinkage", "+ trend",
@@ -133,7 +134,7 @@ def test_the_readme_shows_the_committed_results():
 
 
 def test_several(folder, tmp_path):
-    rows, text = run_small(Several, folder, tmp_path)
+    rows, text = run_small(Several, folder, tmp_path, rows=(400, 150, 150))
     crps = {row["method"]: row["crps"] for row in rows}
     assert list(crps)[-2:] == ["several", "LightGBM, all rows"]
     assert crps["linear"] < crps["linear, base"]  # which is the right model of the mean here

@@ -23,7 +23,7 @@ from nearcal_studies.sets import TABLES
 from nearcal_studies.study import Scale
 from nearcal_studies.training import seeded
 
-pytestmark = pytest.mark.usefixtures("little_choice")
+pytestmark = pytest.mark.usefixtures("least_choice")
 
 
 def smaller(study, **changes):

@@ -195,7 +195,8 @@ def test_rows_in_a_row_that_err_alike_are_told_and_kept_apart():
     n = 600
     hour = np.arange(n, dtype=float)
     y, dist = 2 * autoregressive(n, rng), nc.Normal(np.zeros(n), 2.0)
-    options = {"scaling": "standard", "trend": False}
+    # the hours beside it, many, or all but all of them
+    options = {"k": (10, 200, 500), "scaling": "standard", "linear": False, "shrinkage": False, "trend": False}
     with pytest.warns(
         nc.DependenceWarning, match=r"correlation of their scores is 0\.[89].*time=\.\.\..*groups"
     ) as told:
@@ -215,7 +216,8 @@ def test_shuffled_rows_are_quiet_and_scored_as_ever():
     dist, y, space = calibration_set("Normal", 300)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        said, unsaid = (nc.tune(dist, y, space, scaling="standard", time=time) for time in (False, None))
+        options = {"k": (20, 100), "scaling": "standard", "trend": False}
+        said, unsaid = (nc.tune(dist, y, space, time=time, **options) for time in (False, None))
     np.testing.assert_array_equal(said.table["crps"], unsaid.table["crps"])
 
 

@@ -148,7 +148,7 @@ def test_kolmogorov_smirnov_by_weight():
 # ---- the choice -----------------------------------------------------------------------------------------------------
 
 
-def two_populations(n=600):
+def two_populations(n=400):
     """Errors of rows of one kind depend on the first column, those of the other on nothing."""
     rng = np.random.default_rng(4)
     x, kind = rng.uniform(-2, 2, size=(n, 2)), rng.random(n) < 0.5
@@ -157,7 +157,7 @@ def two_populations(n=600):
 
 
 @pytest.mark.parametrize(
-    "relation", [{"time": False}, {"groups": np.arange(600) // 4}, {"time": True}], ids=["none", "groups", "time"]
+    "relation", [{"time": False}, {"groups": np.arange(400) // 4}, {"time": True}], ids=["none", "groups", "time"]
 )
 def test_the_choice_is_made_for_what_counts(relation):
     dist, y, x, kind = two_populations()
@@ -168,7 +168,7 @@ def test_the_choice_is_made_for_what_counts(relation):
 
 
 def test_rows_without_a_weight_are_out_of_groups_and_time_too():
-    dist, y, x, kind = two_populations(n := 300)
+    dist, y, x, kind = two_populations(n := 200)
     kept, weights = np.flatnonzero(kind), np.where(kind, 1.0 + np.arange(n) % 3, 0.0)
     groups, days = np.arange(n) // 7, np.arange(n) * np.timedelta64(1, "D") + np.datetime64("2020-01-01")
     for whole, part in (

@@ -84,8 +84,8 @@ def compile(
     --------
     >>> import numpy as np, nearcal as nc
     >>> rng = np.random.default_rng(1)
-    >>> x = rng.uniform(1, 3, size=(600, 1))
-    >>> rc = nc.LocalRecalibrator(k=100).fit(nc.Normal(np.zeros(600), 1.0), rng.normal(0.0, x[:, 0]), x)
+    >>> x = rng.uniform(1, 3, size=(300, 1))
+    >>> rc = nc.LocalRecalibrator(k=60).fit(nc.Normal(np.zeros(300), 1.0), rng.normal(0.0, x[:, 0]), x)
     >>> compiled = nc.compile(rc)
     >>> compiled.recalibrate(nc.Normal([0.0, 0.0], 1.0), [[1.2], [2.8]]).std().round()
     array([1., 3.])

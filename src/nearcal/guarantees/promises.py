@@ -106,11 +106,11 @@ class Marginal(Promise):
     --------
     >>> import numpy as np, nearcal as nc
     >>> rng = np.random.default_rng(1)
-    >>> X = rng.uniform(1, 3, size=(1000, 1))
+    >>> X = rng.uniform(1, 3, size=(500, 1))
     >>> y = rng.normal(X[:, 0], X[:, 0])
     >>> model = nc.calibrate(lambda X: (X[:, 0], np.full(len(X), 2.0)), X, y, guarantee=nc.Marginal(share=0.2))
     >>> print(model.guarantee)
-    Promised (marginal): interval(c) holds a new response with probability c to c + 1/201; 200 points set aside, seed 0.
+    Promised (marginal): interval(c) holds a new response with probability c to c + 1/101; 100 points set aside, seed 0.
     To whom: everybody together, on average over calibration sets and new points; nothing is said of any one x.
     Provided that: points set aside and new points are exchangeable.
     Finite ends: 90% needs 19 points, 95% 39, 99% 199.

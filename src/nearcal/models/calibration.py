@@ -114,7 +114,7 @@ def calibrate(
     ...     def represent(self, X, layer):
     ...         return X
     >>> rng = np.random.default_rng(1)
-    >>> X = rng.uniform(1, 3, size=(1000, 1))
+    >>> X = rng.uniform(1, 3, size=(500, 1))
     >>> y = rng.normal(X[:, 0], X[:, 0])
     >>> calibrated = nc.calibrate(Line(), X, y)
     >>> calibrated.layer

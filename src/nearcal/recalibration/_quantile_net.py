@@ -85,9 +85,9 @@ class QuantileNetRecalibrator(Recalibrator):
 
     >>> import numpy as np, nearcal as nc
     >>> rng = np.random.default_rng(1)
-    >>> said = rng.choice([1.0, 2.0], size=2000)
+    >>> said = rng.choice([1.0, 2.0], size=1000)
     >>> y = rng.normal(0.0, np.where(said > 1, 6.0, 1.0))
-    >>> rc = nc.QuantileNetRecalibrator(epochs=60, rng=1).fit(nc.Normal(np.zeros(2000), said), y)
+    >>> rc = nc.QuantileNetRecalibrator(epochs=40, rng=1).fit(nc.Normal(np.zeros(1000), said), y)
     >>> rc.recalibrate(nc.Normal(0.0, [1.0, 2.0])).std().round()
     array([1., 6.])
     """

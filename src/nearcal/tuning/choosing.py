@@ -298,14 +298,14 @@ def tune(
     --------
     >>> import numpy as np, nearcal as nc
     >>> rng = np.random.default_rng(1)
-    >>> x = rng.uniform(-1, 1, size=(2000, 2))
+    >>> x = rng.uniform(-1, 1, size=(400, 2))
     >>> y = rng.normal(x[:, 0], np.exp(2 * x[:, 1]))
     >>> tuning = nc.tune(nc.Normal(x[:, 0], 1.0), y, {"both": x, "useless": x[:, :1]})
     >>> tuning.chosen.space
     'both'
     >>> new = tuning.recalibrator.recalibrate(nc.Normal([0.0, 0.0], 1.0), [[0.0, -0.9], [0.0, 0.9]])
     >>> new.std().round(1)
-    array([0.2, 6.3])
+    array([0.2, 5.8])
     """
     if guarantee is not None:
         options = {name: value for name, value in locals().items() if name != "guarantee"}

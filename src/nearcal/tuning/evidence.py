@@ -115,9 +115,9 @@ class Tuning:
         --------
         >>> import numpy as np, nearcal as nc
         >>> rng = np.random.default_rng(1)
-        >>> spaces = {"one": rng.normal(size=(600, 1)), "other": rng.normal(size=(600, 2))}
+        >>> spaces = {"one": rng.normal(size=(200, 1)), "other": rng.normal(size=(200, 2))}
         >>> y = rng.normal(spaces["one"][:, 0] + spaces["other"][:, 0], 0.1)
-        >>> tuning = nc.tune(nc.Normal(np.zeros(600), 1.0), y, spaces)
+        >>> tuning = nc.tune(nc.Normal(np.zeros(200), 1.0), y, spaces)
         >>> new = {name: space[:5] for name, space in spaces.items()}
         >>> tuning.recalibrator.recalibrate(nc.Normal(np.zeros(5), 1.0), tuning.positions(new))
         Recalibrated(n=5)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nearcal_studies.run import run
-from nearcal_studies.simulation import Simulation, work
+from nearcal_studies.simulation import Simulation, methods, work
 from nearcal_studies.simulation.results import gather_rows, pool, summarise
 from nearcal_studies.simulation.table import tabulate
 from nearcal_studies.study import Outcome, Scale
@@ -26,7 +26,7 @@ class Tiny(Simulation):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, little_choice):
+def finished(tmp_path_factory, least_choice):
     """Interrupt a run at its last unit, finish it, and return its folder with the units of either run."""
     out = tmp_path_factory.mktemp("simulation")
     patch = pytest.MonkeyPatch()
@@ -40,11 +40,14 @@ def finished(tmp_path_factory, little_choice):
         return original(settings)
 
     patch.setattr(work, "predict_by_neighbors", interrupted)
+    few = pytest.MonkeyPatch()
+    few.setattr(methods, "TIMED_ROWS", 200)  # what is timed is not judged
     with pytest.raises(KeyboardInterrupt):
         run(Tiny(), out, Scale(quick=True))
     before = {path: path.stat().st_mtime_ns for path in (out / "units").glob("*.json")}
     patch.undo()
     result = run(Tiny(), out, Scale(quick=True))
+    few.undo()
     return out, before, result
 
 

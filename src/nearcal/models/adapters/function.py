@@ -36,13 +36,13 @@ class FunctionModel(RegressorModel):
     --------
     >>> import numpy as np, nearcal as nc
     >>> rng = np.random.default_rng(1)
-    >>> X = rng.uniform(1, 3, size=(1000, 2))
-    >>> y = rng.normal(X[:, 0], X[:, 1])
+    >>> X = rng.uniform(1, 3, size=(400, 2))
+    >>> y = rng.normal(X[:, 0], X[:, 1] ** 2)
     >>> calibrated = nc.calibrate(lambda X: X[:, 0], X, y, space=lambda X: X[:, 1])
     >>> calibrated.model.layers()
     ('space', 'output')
     >>> calibrated.predict(np.array([[2.0, 1.1], [2.0, 2.9]])).std().round()
-    array([1., 3.])
+    array([2., 8.])
     """
 
     def __init__(
