@@ -1,13 +1,16 @@
 """The choice among models and their combinations."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import nearcal as nc
+from nearcal._errors import warn_user
 from nearcal.recalibration.pooling import learn_weights, pool_tables, table_crps
 from nearcal.tuning import combine
 from nearcal.tuning.choice import Comparison
-from nearcal.tuning.combining import _choose, _cross_fitted
+from nearcal.tuning.combining import _choose, _cross_fitted, _each_warning_once
 
 SCORES = np.arange(-20, 21) / 5
 
@@ -63,3 +66,16 @@ def test_spaces_stand_side_by_side_each_once():
     for name, own in zip(dists, found.recalibrator.columns_, strict=True):
         if name in used:
             np.testing.assert_array_equal(together[:, list(own)], found.members[name].positions(spaces[name]))
+
+
+def test_what_others_warn_of_is_left_as_it_is():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)
+        with _each_warning_once():
+            for _ in range(2):
+                warnings.warn_explicit("open", ResourceWarning, "sockets.py", 1)
+                warnings.warn_explicit("halved", RuntimeWarning, "models.py", 7)
+                warn_user("ties", nc.TiesWarning)
+    assert [str(one.message) for one in told] == ["ties", "halved", "halved"]
+    assert (told[1].filename, told[1].lineno) == ("models.py", 7)

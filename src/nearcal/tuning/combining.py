@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray, as_response
-from nearcal._errors import warn_user
+from nearcal._errors import DependenceWarning, OutOfDistributionWarning, TiesWarning, warn_user
 from nearcal._sample_weights import PointWeights
 from nearcal._saved import instance, mapping_of, number, optional, require, savable, text, tuple_of
 from nearcal._table import Table, format_number
@@ -27,6 +27,7 @@ from nearcal.tuning.row_order import folds_of
 
 _FOLDS = 5
 _ERRORS = 2  # standard errors by which one model alone must be better than all together
+_OURS = (TiesWarning, DependenceWarning, OutOfDistributionWarning)  # what may be said of every model alike
 _POOL_WORDS: Mapping[Pool, str] = {"quantiles": "quantile average", "mixture": "mixture"}
 
 
@@ -257,9 +258,14 @@ def _words_of(weights: Mapping[str, float]) -> str:
 
 @contextmanager
 def _each_warning_once() -> Iterator[None]:
-    """Tell what is said of several models, such as of ties among responses, once a kind."""
+    """Tell what is said of several models, such as of ties among responses, once a kind; what others say, as it is."""
     with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+        for category in _OURS:
+            warnings.simplefilter("always", category)
         yield
-    for category, message in {warning.category: str(warning.message) for warning in reversed(told)}.items():
+    ours = {warning.category: str(warning.message) for warning in reversed(told) if warning.category in _OURS}
+    for category, message in ours.items():
         warn_user(message, category)
+    for other in told:
+        if other.category not in _OURS:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno, source=other.source)
