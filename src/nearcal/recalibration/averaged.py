@@ -313,11 +313,11 @@ def average(left_out: Sequence[LeaveOneOut], weights: FloatArray, rows: IntArray
     """Return quantiles of scores of calibration points by the others, averaged over members, (n, 41); NaN of no one."""
     table = np.zeros((len(left_out[0].calibration), len(SCORES)))
     for one, weight in zip(left_out, weights, strict=True):
-        table = table + weight * left_out_table(one, rows)
+        table = table + weight * _score_table(one, rows)
     return table
 
 
-def left_out_table(left_out: LeaveOneOut, rows: IntArray | None = None) -> FloatArray:
+def _score_table(left_out: LeaveOneOut, rows: IntArray | None = None) -> FloatArray:
     """Return quantiles of scores of calibration points as the others have it, (n, 41); NaN where nobody speaks."""
 
     def values(steps: Steps, rows: IntArray) -> FloatArray:
