@@ -188,6 +188,13 @@ def _arrays(value, seen=None):
             yield from _arrays(one, seen)
 
 
+def test_scores_beyond_single_precision_are_refused():
+    x = np.linspace(-1, 1, 60)[:, np.newaxis]
+    exact = nc.LocalRecalibrator(k=20, corrections=(nc.Trend(),)).fit(nc.Normal(np.zeros(60), 1.0), 1e60 * x[:, 0], x)
+    with pytest.raises(nc.InvalidInputError, match="scores must be within 1e\\+12 to be compiled"):
+        nc.compile(exact)
+
+
 def test_too_great_a_loss_is_refused():
     space = np.linspace(-3, 3, 200)[:, None]
     y = np.random.default_rng(0).normal(0.0, np.exp(space[:, 0]))

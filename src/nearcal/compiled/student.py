@@ -130,6 +130,7 @@ class Student:
     @classmethod
     def learn(cls, lesson: Lesson, features: Features, form: Form, rng: np.random.Generator) -> Self:
         """Learn a lesson."""
+        _refuse_scores_beyond(lesson.tables if lesson.trend is None else np.append(lesson.tables, lesson.trend))
         points = features.points(lesson.positions)
         inputs, bumps, share, less = features(features.inside(points)), None, 0.0, np.zeros(len(points))
         if form.has_trend and lesson.function is not None and lesson.trend is not None:
@@ -144,7 +145,6 @@ class Student:
         z = np.full(len(points), np.nan)
         z[: lesson.points] = lesson.z - less[: lesson.points]
         tables = lesson.tables - less[:, np.newaxis]
-        _refuse_scores_beyond(tables)
         units = Units.of(tables, weights)
         parts = tables, (lesson.described - center) / scale, z, weights
         targets = Targets(*(part.astype(np.float32) for part in parts))
