@@ -138,9 +138,11 @@ def local_linear(points, query, weights, scores, ridge):
     extra, freedom = weights @ leverage, 1 - weights @ weights - weights @ leverage
     share = max(1 - rest / freedom * extra / explained, 0.0) if freedom > 0 and explained > 0 else 0.0
     counts, offset = weights > 0, query - weights @ points
-    share *= min(1.0, 2 * squares[counts].max() / max(offset @ inverse @ offset, 1e-300))
     if share == 0:
         return scores
+    distance = offset @ inverse @ offset
+    share /= share + (1 - share) * max(distance / d, 1.0)
+    share *= min(1.0, 2 * squares[counts].max() / max(distance, 1e-300))
     move = np.clip(offset @ slope, fit[counts].min(), fit[counts].max())
     correction = np.minimum((1 - weights) / np.maximum(1 - weights - share * leverage, 1e-300), 3.0)
     return mean + share * move + correction * (scores - mean - share * fit)

@@ -3,7 +3,7 @@
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 import nearcal as nc
 
@@ -155,6 +155,15 @@ def test_student_of_many_degrees_of_freedom(df, z):
     np.testing.assert_allclose(d.logcdf(-t)[0], float(exact), rtol=1e-13)
     np.testing.assert_allclose(d.logpdf(t)[0], float(density(mp.mpf(t))), rtol=1e-13)
     np.testing.assert_allclose(d.z(t)[0], z, rtol=1e-13)
+
+
+def test_student_quantiles_where_a_standard_one_is_no_number():
+    d = nc.StudentT(106.65, 0.0, 2.25e-132)
+    y = d.from_z([-430.0])[0]
+    assert np.isfinite(y)
+    tail = student_tails(y, mp.mpf(106.65), 0, mp.mpf(2.25e-132))[0]
+    np.testing.assert_allclose(float(mp.log(tail)), special.log_ndtr(-430.0), rtol=1e-12)
+    assert d.from_z([-1e4])[0] == -np.inf
 
 
 @pytest.mark.parametrize(("df", "t"), [(7e4, 1e160), (1e6, 1e160), (1e10, 1e290), (3e5, 2e3)])

@@ -200,6 +200,19 @@ def test_leverage_is_made_up_for():
     assert np.mean((lower <= y_new) & (y_new <= upper)) > 0.87
 
 
+def test_one_neighbour_far_out_does_not_move_a_row_beside_it():
+    """A slope that one point alone decides is that point's noise: 3 of its deviations, at a row as far out as it."""
+    rng = np.random.default_rng(0)
+    x = np.append(rng.normal(size=(99, 5)), [[0, 0, 0, 0, 40.0]], axis=0)
+    z = np.append(rng.normal(x[:99, 0], 1.0), 3.0)
+    rc = nc.LocalRecalibrator(k=100, smoothing="uniform", scaling="none", corrections=LINEAR)
+    out = rc.fit(nc.Normal(np.zeros(100), 1.0), z, x).recalibrate(
+        nc.Normal([0.0, 0.0], 1.0), [x[99], [1.0, 0, 0, 0, 0]]
+    )
+    assert abs(out.mean()[0]) < 1.0  # 2.1 with as much of the slope as elsewhere
+    assert 0.6 < out.mean()[1] < 1.4  # where the slope is known, it is followed
+
+
 def test_reliability_and_radius_are_those_of_the_neighbourhoods():
     moved, plain = adjusted(), local(k=30)
     np.testing.assert_array_equal(moved.radius, plain.radius)

@@ -67,11 +67,12 @@ def _adjust(blocks, query, ridge, room, adjusted):
         return
     own, extra, farthest = _weigh_leverages(blocks, room)
     mean, share = _regress(blocks, own, extra, room)
-    distance = _distance_of_query(room)
-    if distance > _REACH * farthest:
-        share *= _REACH * farthest / distance
     if not share > 0.0:
         return
+    distance = _distance_of_query(room)
+    share /= share + (1.0 - share) * max(distance / len(query), 1.0)  # noise of the slope grows with the distance
+    if distance > _REACH * farthest:
+        share *= _REACH * farthest / distance
     center = mean + share * _bounded_prediction(blocks, room)
     for i in range(len(adjusted)):
         b, place = i // BLOCK, i % BLOCK

@@ -38,8 +38,10 @@ class LocalLinear(Correction):
       against what it would explain by chance. l_i = w_i (x_i - x̄)ᵀ(G + λI)⁻¹(x_i - x̄) is the leverage that a point has
       beyond its weight, G the weighted covariance of positions, σ² the residual sum of squares over
       1 - Σ w_i² - Σ w_i l_i. Where s is 0 the row is left as it is.
-    - s fades with the leverage of the row: where h = (x - x̄)ᵀ(G + λI)⁻¹(x - x̄) is more than twice the largest such
-      number H of the neighbours that count, s is 2H / h of what it would be.
+    - s fades with the leverage of the row, h = (x - x̄)ᵀ(G + λI)⁻¹(x - x̄), to which the noise of its move is in
+      proportion. Neighbours have d on average, the number of slopes: where it is more, s becomes
+      s / (s + (1 - s) h / d), as James and Stein would have it for rows as far out; and where it is more than twice the
+      largest such number H of the neighbours that count, 2H / h of that.
     - b·(x - x̄) is kept between the least and the greatest of b·(x_i - x̄): the regression is not extrapolated.
     - c_i = (1 - w_i) / (1 - w_i - s l_i), at most 3, turns residuals into what they would be without point i in the
       regression, so that intervals do not shrink.
