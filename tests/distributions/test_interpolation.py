@@ -246,3 +246,8 @@ def test_count_not_above_is_searchsorted_row_by_row(seed, rows, width):
     table, values = np.sort(rng.integers(0, 9, size=(rows, width)), axis=1), rng.integers(-1, 10, size=(rows, 6))
     expected = [np.searchsorted(row, own, side="right") for row, own in zip(table, values, strict=True)]
     np.testing.assert_array_equal(count_not_above(table.astype(float), values.astype(float)), expected)
+
+
+def test_lines_that_a_value_is_not_on_may_be_as_steep_as_they_come():
+    line = Interpolated(np.array([[-1.0, 0.0, 1.0]]), np.array([[0.0, 5e-324, 1e-323]]), normal_tails=False)
+    np.testing.assert_array_equal(line.z(np.array([[-1e300, 0.0, 1e300]])), [[-np.inf, -1.0, np.inf]])

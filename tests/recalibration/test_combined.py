@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 import nearcal as nc
 from nearcal.distributions import AVERAGED_SCORES as SCORES
-from nearcal.recalibration.pooling import learn_weights, pool_tables, table_crps
+from nearcal.recalibration.pooling import POOLS, learn_weights, pool_tables, table_crps
 
 LOCAL = nc.LocalRecalibrator(k=40, quantile_rule="predictive", scaling="standard")
 POLISHED = nc.LocalRecalibrator(k=60, quantile_rule="predictive", corrections=(nc.LocalLinear(), nc.Polish()))
@@ -233,3 +233,13 @@ def test_wrong_predictions():
         fitted().recalibrate(three, x)
     with pytest.raises(nc.NotFittedError):
         nc.CombinedRecalibrator([LOCAL, LOCAL]).recalibrate(dist, x)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_quantiles_too_large_for_a_number_are_told(pool):
+    table = np.sort(np.random.default_rng(0).normal(size=(5, len(LEVELS))), axis=1)
+    endless = table.copy()
+    endless[2, -1] = np.inf
+    with pytest.raises(nc.InvalidInputError, match="to be combined must have finite quantiles"):
+        pool_tables(pool, np.array([0.5, 0.5]), [table, endless])
+    assert np.isfinite(pool_tables(pool, np.array([1.0, 0.0]), [table, endless])).all()

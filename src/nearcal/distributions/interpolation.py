@@ -90,7 +90,7 @@ class Interpolated:
         """Return the normal scores of values of shape (n, q), right-continuous at ties; infinite beyond flat tails."""
         right = count_not_above(self.values, y)
         x0, x1, y0, y1 = self._segment(right)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of lines that y is not on
             inner = np.minimum(x0 + (y - y0) / (y1 - y0) * (x1 - x0), x1)
             below = self.scores[:, :1] + (y - self.values[:, :1]) / self.slope_below
             above = self.scores[:, -1:] + (y - self.values[:, -1:]) / self.slope_above

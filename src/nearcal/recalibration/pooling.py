@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from nearcal._arrays import FloatArray
+from nearcal._errors import InvalidInputError
 from nearcal._sample_weights import effective_size
 from nearcal.distributions import AVERAGED_SCORES as SCORES
 from nearcal.distributions import average_rows
@@ -24,6 +25,11 @@ _LIGHTEST = 0.01  # of all weight: a model with less is left out
 
 def pool_tables(pool: Pool, shares: FloatArray, tables: Sequence[FloatArray]) -> FloatArray:
     """Return the quantiles of a combination of rows that are known by theirs, (n, 41)."""
+    if not all(np.isfinite(table).all() for table, share in zip(tables, shares, strict=True) if share > 0):
+        raise InvalidInputError(
+            "distributions to be combined must have finite quantiles between the levels 3e-5 and 1 - 3e-5, got some "
+            "that are too large for a number; leave out rows whose responses lie impossibly far from their predictions"
+        )
     weights = np.broadcast_to(shares, (len(tables[0]), len(shares)))
     if pool == "quantiles":
         return np.sort(average_rows(weights, tables), axis=1)
