@@ -18,6 +18,7 @@ _MOST_BLENDS = 16_000
 _BLENDS = 4  # of every point with near ones
 _NEAR = 9  # among so many, the point itself included
 _BUMPS = 400  # of a trend
+_MOST_SCORE = 1e12  # whose squares and sums single precision holds
 _WORTH_ITS_TIME = 0.98  # of the error of round bumps, for pointed ones to be taken
 
 
@@ -77,7 +78,18 @@ def teach(teacher: Teacher, rng: np.random.Generator) -> Lesson:
             f"a recalibrator to be compiled must say something at calibration points, each among the others, got "
             f"{len(points)} points without neighbours; take k, or a larger radius"
         )
+    _refuse_scores_beyond(known)
     return known
+
+
+def _refuse_scores_beyond(lesson: Lesson) -> None:
+    """Refuse tables and trends that students, in single precision, cannot hold."""
+    most = max(float(np.abs(scores).max()) for scores in (lesson.tables, lesson.trend) if scores is not None)
+    if not most <= _MOST_SCORE:
+        raise InvalidInputError(
+            f"scores must be within {_MOST_SCORE:.0e} to be compiled, in single precision, got some of {most:.1e}: "
+            "responses lie that many standard deviations from their predictions; leave such rows out"
+        )
 
 
 def blend(teacher: Teacher, points: IntArray, rng: np.random.Generator) -> FloatArray:

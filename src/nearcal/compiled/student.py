@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal._errors import InvalidInputError
 from nearcal._saved import array, float_array, instance, number, one_of, optional, require, savable
 from nearcal.compiled.features import Features, Singles, by_blocks
 from nearcal.compiled.lessons import Lesson
@@ -25,7 +24,6 @@ from nearcal.recalibration.polish import LearntPolish
 from nearcal.recalibration.smooth import SHAPES, Shape, SmoothFunction
 
 NODES = len(LEVEL_SCORES)
-_MOST_SCORE = 1e12  # whose squares and sums single precision holds
 
 
 @savable(
@@ -130,7 +128,6 @@ class Student:
     @classmethod
     def learn(cls, lesson: Lesson, features: Features, form: Form, rng: np.random.Generator) -> Self:
         """Learn a lesson."""
-        _refuse_scores_beyond(lesson.tables if lesson.trend is None else np.append(lesson.tables, lesson.trend))
         points = features.points(lesson.positions)
         inputs, bumps, share, less = features(features.inside(points)), None, 0.0, np.zeros(len(points))
         if form.has_trend and lesson.function is not None and lesson.trend is not None:
@@ -178,15 +175,6 @@ class Student:
         """Return the same with what scores turned out to be worth: tables are read at other scores."""
         wanted = polish.map.before(LEVEL_SCORES[np.newaxis])[0]
         return replace(self, to_nodes=self.to_nodes @ _reading_at(wanted, LEVEL_SCORES))
-
-
-def _refuse_scores_beyond(tables: FloatArray) -> None:
-    most = float(np.abs(tables).max())
-    if not most <= _MOST_SCORE:
-        raise InvalidInputError(
-            f"scores must be within {_MOST_SCORE:.0e} to be compiled, in single precision, got some of {most:.1e}: "
-            "responses lie that many standard deviations from their predictions; leave such rows out"
-        )
 
 
 def bumps_input(bumps: Bumps, trend: Any) -> Singles:

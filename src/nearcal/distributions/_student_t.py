@@ -183,10 +183,10 @@ def _search_log_quantile(df: FloatArray, z: FloatArray) -> FloatArray:
             value = -quantile_of_log(_log_lower(own, -t, log_t))
             return value, np.exp(log_t + _log_density(own, t, log_t) - log_normal_density(value))
 
-    # t tails are heavier than Normal ones, so t >= z; a power law beyond where it may stand for the tail is exact
-    log_t = log_power_law.copy()
+    log_t = log_power_law  # exact where it is large
     search = np.flatnonzero(log_power_law <= _LOG_LARGEST)
     if len(search):
         df, z = df[search], z[search]
+        # t tails are heavier than Normal ones, so t >= z
         log_t[search] = invert_increasing(score, z, start[search], np.log(z), np.full(len(z), _LOG_LARGEST + 50))
     return log_t

@@ -156,7 +156,7 @@ def learn_smooth(
         return None
     at = _evenly_spaced(data.points, choice.most_centers) if centers is None else centers
     if settings is None:
-        fit = _best_fit(data, at, choice)
+        fit = _chosen_fit(data, at, choice)
         if fit is None or not fit.error < data.error_of_the_mean():
             return None
     else:
@@ -170,7 +170,7 @@ def learn_smooth(
     return learnt._with(GrowingRows(values))
 
 
-def _best_fit(data: "_Data", centers: FloatArray, choice: Choice) -> _Fit | None:
+def _chosen_fit(data: "_Data", centers: FloatArray, choice: Choice) -> _Fit | None:
     """Choose shape and width with some of the points and centres, and the ridge with all; None in a single place."""
     some, few = data.some(_POINTS_TO_CHOOSE), _evenly_spaced(centers, _CENTERS_TO_CHOOSE)
     best = min(_tries(some, few, choice), key=lambda one: one.error, default=None)
