@@ -2,9 +2,9 @@
 
 I. Azizi, J. Bodik, J. Heiss and B. Yu, *CLEAR: Calibrated Learning for Epistemic and Aleatoric Risk*, 2025,
 arXiv:2507.08150. Its published means over ten splits are of ensembles of the best of a dozen models. Here LightGBM
-quantiles, extra trees, an average of three networks and a Gaussian process of at most 600 rows, trained on the training
-rows and calibrated together by the default of ``nearcal.calibrate``. What is tried was chosen on splits 100 to 102;
-splits 0 to 9 judge it.
+of the mean and of quantiles, extra trees, an average of three networks and a Gaussian process of at most 600 rows,
+trained on the training rows and calibrated together by the default of ``nearcal.calibrate``. What is tried was chosen
+on splits 100 to 102; splits 0 to 9 judge it.
 """
 
 import time
@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor, VotingRegressor
@@ -30,6 +31,8 @@ from nearcal_studies.study import Check, Conclusion, Outcome, Scale, Unit
 PUBLISHED = {"concrete": 26.8, "energy": 2.34, "kin8nm": 0.534, "power": 16.2}
 _LARGE = ("kin8nm", "power")
 _NETWORKS, _TREES = 3, 300
+# of the mean: chosen among four by the mean squared error of splits 100 to 102
+_BOOSTING = {"n_estimators": 1500, "learning_rate": 0.03, "min_child_samples": 5, "subsample": 0.8, "subsample_freq": 1}
 _PROCESS_ROWS = 600  # what a Gaussian process costs grows with their cube
 
 
@@ -95,7 +98,10 @@ def train_all(x: NDArray[Any], y: NDArray[Any], seed: int) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return {
-            "boosting": train("LightGBM quantiles", x, y, seed)[0],
+            "boosting": lightgbm.LGBMRegressor(
+                **_BOOSTING, colsample_bytree=0.8, random_state=seed, n_jobs=1, verbose=-1
+            ).fit(x, y),
+            "quantiles": train("LightGBM quantiles", x, y, seed)[0],
             "forest": ExtraTreesRegressor(_TREES, n_jobs=1, random_state=seed).fit(x, y),
             "networks": VotingRegressor(networks).fit(x, y),
             "process": GaussianProcessRegressor(kernel, random_state=seed).fit(x[some], y[some]),

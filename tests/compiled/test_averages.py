@@ -18,7 +18,7 @@ def exact():
         for scaling in ("standard", "none")
     ]
     averaged = nc.AveragedRecalibrator(
-        members, columns=[[0, 2], [1, 2]], weights=[0.6, 0.4], corrections=[nc.Polish(), nc.Caution(0.1)]
+        members, columns=[[0, 2], [1, 2]], weights=[0.6, 0.4], corrections=[nc.Polish(), nc.Caution(0.1, 0.4)]
     )
     return averaged.fit(*calibration_set(500, 3))
 

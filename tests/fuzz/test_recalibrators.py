@@ -131,7 +131,7 @@ CORRECTIONS = [nc.Trend(), nc.LocalLinear(), nc.Shrinkage(), nc.Polish()]
 
 def _local_options(rng, n, *, has_base=True):
     fade = nc.Fade(float(rng.uniform(0.001, 0.9)), str(rng.choice(FADES_TO if has_base else ["global"])))
-    caution = [nc.Caution(float(rng.uniform(0, 0.99)))] if has_base else []
+    caution = [nc.Caution(*rng.uniform(0, 0.99, size=2).tolist())] if has_base else []
     *moved, polish = CORRECTIONS
     polish = nc.Polish(drift=True) if rng.random() < 0.3 else polish
     corrections = tuple(c for c in [*moved, polish, *caution, fade] if rng.random() < 0.3)
@@ -170,7 +170,7 @@ def _averaged_options(rng, n):
     for member in members:
         member.quantile_rule = str(rng.choice(CONTINUOUS_RULES))
         member.corrections = [one for one in member.corrections if getattr(one, "to", "base") == "base"]
-    corrections = [one for one in (nc.Polish(drift=bool(rng.integers(2))), nc.Caution(0.3)) if rng.integers(2)]
+    corrections = [one for one in (nc.Polish(drift=bool(rng.integers(2))), nc.Caution(0.3, 0.5)) if rng.integers(2)]
     return {"members": members, "weights": [None, [1, 0], [0.2, 2]][int(rng.integers(3))], "corrections": corrections}
 
 

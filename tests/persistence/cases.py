@@ -123,7 +123,7 @@ CASES = {
     "trend and caution": lambda: updated(
         True,
         k=50,
-        corrections=[nc.Trend(), nc.LocalLinear(), nc.Polish(), nc.Caution(0.2)],
+        corrections=[nc.Trend(), nc.LocalLinear(), nc.Polish(), nc.Caution(0.2, 0.3)],
         quantile_rule="predictive",
     ),
     "faded": local(3, k=50, corrections=(nc.Polish(drift=True), nc.Fade(0.02)), quantile_rule="predictive"),

@@ -117,13 +117,12 @@ def test_an_average_is_taken_unless_one_is_clearly_better():
 
 
 def test_half_as_much_of_an_average_is_left_to_the_model():
-    finals = with_average(9.0, noise=0.5)
-    total = finals.crps[0] - finals.average.crps
+    finals = with_average(9.0, noise=3.5)
+    total = finals.total[0] - finals.average.crps
     error, gain = total.std(ddof=1) / 10, total.mean()
     expected = 0.75 * (error / gain) ** 2
-    share = decide(finals, CANDIDATES, True, None).share
-    assert share == (0.0 if expected < 0.05 else pytest.approx(expected, abs=0.005))
-    assert share < decide(finals._replace(average=None), CANDIDATES, True, None).share
+    assert 0.05 < expected < 1
+    assert decide(finals, CANDIDATES, True, None).caution == nc.Caution(pytest.approx(expected, abs=0.005))
 
 
 # ---- what tune makes of it -------------------------------------------------------------------------------------------

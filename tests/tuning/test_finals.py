@@ -61,17 +61,19 @@ def made_up(local, everyone=10.0, none=10.0, noise=0.0, n=100):
     """Return finals of which each has a mean CRPS, with noise of a known standard error around the model's."""
     rows = np.tile([1.0, -1.0], n // 2) * np.sqrt((n - 1) / n)  # of variance 1 with n - 1
     crps = np.array([np.full(n, none), np.full(n, everyone), *(mean + noise * np.sqrt(n) * rows for mean in local)])
-    return Finals(list(range(len(crps))), np.arange(n), crps, np.zeros_like(crps), np.zeros_like(crps), None)
+    interval = np.zeros_like(crps)
+    interval[:2] = 1.0  # local ones are better for sure: nothing of the tails is left to the model
+    return Finals(list(range(len(crps))), np.arange(n), crps, interval, np.zeros_like(crps), None)
 
 
 @pytest.mark.parametrize(
     ("local", "noise", "expected"),
     [
-        ([9.0, 8.0], 0.0, ({3: 1.0}, 0.0)),  # sure
-        ([9.0, 8.0], 0.2, ({3: 1.0}, 0.0)),  # 1.5 (0.2 / 2)² is not worth speaking of
-        ([9.0, 8.0], 1.0, ({3: 1.0}, 0.38)),  # 1.5 (1 / 2)², rounded
-        ([9.0, 8.0], 1.8, ({0: 1.0}, 0.0)),  # 1.5 (1.8 / 2)² is more than all
-        ([11.0, 12.0], 0.1, ({0: 1.0}, 0.0)),  # worse
+        ([9.0, 8.0], 0.0, ({3: 1.0}, None)),  # sure
+        ([9.0, 8.0], 0.2, ({3: 1.0}, None)),  # 1.5 (0.2 / 2.03)² is not worth speaking of
+        ([9.0, 8.0], 1.0, ({3: 1.0}, nc.Caution(0.36))),  # 1.5 (1 / 2.03)², rounded
+        ([9.0, 8.0], 1.8, ({0: 1.0}, None)),  # 1.5 (1.8 / 2.03)² is more than all
+        ([11.0, 12.0], 0.1, ({0: 1.0}, None)),  # worse
     ],
 )
 def test_what_is_not_sure_is_left_to_the_model(local, noise, expected):
@@ -79,10 +81,10 @@ def test_what_is_not_sure_is_left_to_the_model(local, noise, expected):
 
 
 def test_global_recalibration_that_is_better_is_the_choice():
-    assert decide(made_up([9.0], everyone=8.0), CANDIDATES[:3], True, None) == ({1: 1.0}, 0.0)
-    assert decide(made_up([], everyone=8.0), CANDIDATES[:2], True, None) == ({1: 1.0}, 0.0)
-    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], True, None) == ({0: 1.0}, 0.0)  # negligible
-    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], False, None) == ({1: 1.0}, 0.0)
+    assert decide(made_up([9.0], everyone=8.0), CANDIDATES[:3], True, None) == ({1: 1.0}, None)
+    assert decide(made_up([], everyone=8.0), CANDIDATES[:2], True, None) == ({1: 1.0}, None)
+    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], True, None) == ({0: 1.0}, None)  # negligible
+    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], False, None) == ({1: 1.0}, None)
 
 
 def test_tails_count():
@@ -92,8 +94,8 @@ def test_tails_count():
 
 
 def test_rows_of_one_unit_make_less_sure():
-    sure, unsure = (decide(made_up([8.0], noise=0.5), CANDIDATES[:3], True, units)[1] for units in (None, UNITS))
-    assert 0 < sure < unsure
+    sure, unsure = (decide(made_up([8.0], noise=0.5), CANDIDATES[:3], True, units).caution for units in (None, UNITS))
+    assert 0 < sure.share < unsure.share
 
 
 UNITS = np.arange(100) % 2 + 2 * (np.arange(100) // 10)  # all of one sign in each
@@ -102,7 +104,7 @@ UNITS = np.arange(100) % 2 + 2 * (np.arange(100) // 10)  # all of one sign in ea
 def test_an_infinite_score_of_the_model_leaves_nothing_to_it():
     finals = made_up([9.0])
     finals.crps[0, 0] = np.inf
-    assert decide(finals, CANDIDATES[:3], True, None) == ({2: 1.0}, 0.0)
+    assert decide(finals, CANDIDATES[:3], True, None) == ({2: 1.0}, None)
 
 
 def test_the_share_becomes_a_caution_and_is_told():
@@ -112,4 +114,22 @@ def test_the_share_becomes_a_caution_and_is_told():
     tuning = nc.tune(nc.Normal(np.zeros(200), 1.0), y, x, time=False)
     (caution,) = (one for one in tuning.recalibrator.corrections if isinstance(one, nc.Caution))
     assert 0.05 <= caution.share < 1
-    assert f"{caution.share:.0%} of every prediction is left to the model" in tuning.reason
+    assert f"left to the model: {caution.share:.0%} of every prediction" in tuning.reason
+
+
+@pytest.mark.parametrize(
+    ("gain", "tails"),
+    [
+        (5.0, 0.0),  # sure
+        (0.3, 0.0),  # 1.5 (0.1 / 0.3)² is not worth speaking of
+        (0.22, 0.31),  # 1.5 (0.1 / 0.22)², rounded
+        (0.1, 0.5),  # more than half
+        (-1.0, 0.5),  # worse
+    ],
+)
+def test_of_the_tails_as_much_is_left_as_the_gain_of_interval_scores_is_in_doubt(gain, tails):
+    finals = made_up([9.0])
+    finals.interval[1:] = [[60.0], [50.0]]
+    finals.interval[0] = 50 + gain + np.tile([1.0, -1.0], 50) * np.sqrt(99 / 100)  # of standard error 0.1
+    expected = None if tails == 0 else nc.Caution(0.0, tails)
+    assert decide(finals, CANDIDATES[:3], True, None).caution == expected

@@ -1,11 +1,12 @@
-"""Caution: where a calibration set is too small to be sure, the model keeps a share of the say."""
+"""Caution: where a calibration set is too small to be sure, the model keeps a share of the say, or of the tails."""
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nearcal._arrays import check_number
+from nearcal._arrays import FloatArray, check_number
 from nearcal._errors import InvalidParameterError
 from nearcal._saved import number, savable
 from nearcal.recalibration.corrections import Correction, LearntCorrection
@@ -17,20 +18,31 @@ if TYPE_CHECKING:
     from nearcal.recalibration.leave_one_out import LeaveOneOut
 
 
-@savable(share=number(0.0))
+_TAILS_FROM, _TAILS_TO = 1.0, 2.0  # scores between which the share of the tails is reached
+_KEPT_HEIGHT = 0.5  # of a step between knots, when the tails of a row are drawn to the model's
+
+
+@savable(share=number(0.0), tails=number(0.0))
 @dataclass(frozen=True)
 class Caution(Correction):
-    """Leave a share of every prediction to the model, for all rows alike.
+    """Leave a share of every prediction to the model, and a share of its tails, for all rows alike.
 
     With q(s) the quantile of a row's scores at level Φ(s), the row has (1 - c) q(s) + c s: the quantiles of the
-    recalibrated distribution and of the base, averaged on the scale of scores. :func:`nearcal.tune` asks for it where
-    calibration points are too few to tell for sure that recalibration is better. It needs a continuous quantile rule,
-    and comes after :class:`Polish`.
+    recalibrated distribution and of the base, averaged on the scale of scores. c is the share; in the tails, beyond
+    the middle two thirds of the distribution, 1 - c goes down to (1 - c)(1 - tails): on a straight line from scores
+    of 1 to 2, and of -1 to -2. Tails of a row that lies apart from the model's prediction are drawn to it less, so that
+    quantiles keep their order: every step from knot to knot keeps half of its height at least.
+
+    :func:`nearcal.tune` asks for it where calibration points are too few to tell for sure that recalibration is better,
+    in CRPS, or in the outer quantiles, which CRPS hardly sees and few neighbours tell least of. It needs a continuous
+    quantile rule, and comes after :class:`Polish`.
 
     Parameters
     ----------
     share : float
         c, at least 0 and below 1.
+    tails : float
+        The share of the tails, at least 0 and below 1.
 
     Examples
     --------
@@ -45,34 +57,54 @@ class Caution(Correction):
     """
 
     share: float
+    tails: float = 0.0
 
     needs_continuous_rule = True
 
     def check(self) -> None:
-        """Validate the share."""
-        check_number(self.share, "share", least=0.0)
-        if not self.share < 1:
-            raise InvalidParameterError(
-                f"share must be below 1, got {self.share}; to leave all to the model use IdentityRecalibrator"
-            )
+        """Validate the shares."""
+        for name, value in (("share", self.share), ("tails", self.tails)):
+            check_number(value, name, least=0.0)
+            if not value < 1:
+                raise InvalidParameterError(
+                    f"{name} must be below 1, got {value}; to leave all to the model use IdentityRecalibrator"
+                )
 
     def learn(self, left_out: "LeaveOneOut", view: View) -> "LearntCaution | None":
-        """Return what is done; None if the share is none."""
+        """Return what is done; None if both shares are none."""
         return self.learnt
 
     @property
     def learnt(self) -> "LearntCaution | None":
         """What is done, which no calibration point has a say in."""
-        return LearntCaution(float(self.share)) if self.share > 0 else None
+        return LearntCaution(float(self.share), float(self.tails)) if max(self.share, self.tails) > 0 else None
 
 
-@savable(share=number(0.0))
+@savable(share=number(0.0), tails=number(0.0))
 @dataclass(frozen=True)
 class LearntCaution(LearntCorrection):
-    """The share that the base distribution keeps."""
+    """The shares that the base distribution keeps, of all and of the tails."""
 
     share: float
+    tails: float
 
     def bend(self, curve: Curve) -> Curve:
         """Draw quantiles of scores to those of N(0, 1)."""
-        return mix_curve(curve, np.full(len(curve.line.values), 1 - self.share))
+        drawn = mix_curve(curve, np.full(len(curve.line.values), 1 - self.share))
+        return drawn if self.tails == 0 else _draw_tails(drawn, self.tails)
+
+
+def _draw_tails(curve: Curve, tails: float) -> Curve:
+    """Return q(s) + λ w(s) (s - q(s)), with w the share at a score, and λ <= 1 that which keeps a row's order."""
+    line = curve.line
+    weights = tails * np.clip((np.abs(line.scores) - _TAILS_FROM) / (_TAILS_TO - _TAILS_FROM), 0.0, 1.0)
+    way = weights * (line.scores - line.values)
+    heights, lost = np.diff(line.values, axis=1), -np.diff(way, axis=1)
+    shares = np.full(heights.shape, 1.0)
+    np.divide(_KEPT_HEIGHT * heights, lost, out=shares, where=lost > _KEPT_HEIGHT * heights)
+    share: FloatArray = shares.min(axis=1, keepdims=True)
+    drawn = copy(line)
+    drawn.values = np.maximum.accumulate(line.values + share * way, axis=1)  # increasing but for rounding
+    drawn.slope_below = line.slope_below + share * weights[:, :1] * (1 - line.slope_below)
+    drawn.slope_above = line.slope_above + share * weights[:, -1:] * (1 - line.slope_above)
+    return Curve(drawn)

@@ -19,7 +19,8 @@ LEVELS: FloatArray = ndtr(SCORES)
 
 # ∫ over levels as a sum over scores: 2 φ(z) dz, so that pinball losses add up to a CRPS
 _SHARES = 2 * np.exp(-(SCORES**2) / 2) / np.sqrt(2 * np.pi) * (SCORES[1] - SCORES[0])
-_EQUAL = 20.0  # rows' worth of score by which weights are drawn to equal ones: see ``learn_weights``
+_BELIEF = 20.0  # rows' worth of score by which weights are drawn to what each model's own score suggests
+_POWER = 2  # of scores: errors that have nothing to do with each other are averaged best by their inverse squares
 _LIGHTEST = 0.01  # of all weight: a model with less is left out
 
 
@@ -52,11 +53,12 @@ def table_crps(table: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Return the weights, of sum 1, with which the average of tables has the least mean CRPS, drawn to equal ones.
+    """Return the weights, of sum 1, with which the average of tables has the least mean CRPS, drawn to plain ones.
 
-    To the mean score over n points is added c S Σ_m (w_m - 1/M)² / n, with S the mean score of the best model: as if
-    some c points more had told that all models are alike. Points may count by weights of shape (n,); n is then their
-    effective size.
+    Plain weights v_m are inverse to the squares of the mean scores of models, S_m, as if their errors had nothing to do
+    with each other; of models that are alike they are equal. To the mean score over n points is added
+    c S Σ_m (w_m - v_m)² / n, with S the score of the best model: as if some c points more had told that v suits.
+    Points may count by weights of shape (n,); n is then their effective size.
     """
     from scipy.optimize import minimize  # which most who recalibrate have no use for
 
@@ -64,23 +66,25 @@ def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArr
     stack, y = np.stack([table[known] for table in tables]), y[known]
     share = np.ones(len(y)) if weights is None else weights[known]
     share = share / share.sum()
-    unit = min(float(share @ table_crps(table, y)) for table in stack)
-    equal = np.full(len(tables), 1 / len(tables))
+    scores = np.array([float(share @ table_crps(table, y)) for table in stack])
+    unit = float(scores.min())
     if not 0 < unit < np.inf:
-        return equal
-    penalty = _EQUAL / effective_size(share)
+        return np.full(len(tables), 1 / len(tables))
+    plain = (unit / scores) ** _POWER
+    plain /= plain.sum()
+    penalty = _BELIEF / effective_size(share)
 
     def objective(w: FloatArray) -> tuple[float, FloatArray]:
         table = np.einsum("m,mnk->nk", w, stack)
         slopes = _SHARES * np.where(y[:, np.newaxis] > table, -LEVELS, 1 - LEVELS)
-        gradient = np.einsum("n,nk,mnk->m", share, slopes, stack) / unit + 2 * penalty * (w - equal)
-        return float(share @ table_crps(table, y)) / unit + penalty * float(((w - equal) ** 2).sum()), gradient
+        gradient = np.einsum("n,nk,mnk->m", share, slopes, stack) / unit + 2 * penalty * (w - plain)
+        return float(share @ table_crps(table, y)) / unit + penalty * float(((w - plain) ** 2).sum()), gradient
 
     sums_to_one: Any = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
     found = minimize(
-        objective, equal, jac=True, method="SLSQP", bounds=[(0, 1)] * len(equal), constraints=sums_to_one,
+        objective, plain, jac=True, method="SLSQP", bounds=[(0, 1)] * len(plain), constraints=sums_to_one,
         options={"maxiter": 200, "ftol": 1e-8},
     )  # fmt: skip
-    w = found.x if objective(found.x)[0] < objective(equal)[0] else equal
+    w = found.x if objective(found.x)[0] < objective(plain)[0] else plain
     w = np.where(w < _LIGHTEST, 0.0, w)
     return w / w.sum()

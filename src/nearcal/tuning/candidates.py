@@ -77,10 +77,10 @@ class Candidate:
         polish: Polish | None,
         fade: Fade | None,
         workers: Workers,
-        share: float = 0.0,
+        caution: Caution | None = None,
     ) -> LocalRecalibrator:
-        """Return the recalibrator of a local candidate, not fitted, that leaves a share to the model."""
-        for_all_rows = (() if polish is None else (polish,)) + (Caution(share),) * (share > 0)
+        """Return the recalibrator of a local candidate, not fitted, that leaves to the model what caution says."""
+        for_all_rows = tuple(correction for correction in (polish, caution) if correction is not None)
         assert self.smoothing is not None
         assert self.scaling is not None
         return LocalRecalibrator(

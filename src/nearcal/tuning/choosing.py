@@ -204,8 +204,9 @@ def tune(
         "cautious" scores a dozen finalists again, as they will be used, and takes the local one of the least CRPS +
         0.03 × 95% interval score, or an average of some (``members``) that does better. If e is the standard error of
         the gain g over no recalibration in that sum, 1.5 (e / g)² of every prediction, half of that of an average, is
-        left to the model (:class:`Caution`); where that is all, or global recalibration does better, the choice is
-        between the two simple ones by the rule below. "best" takes the smallest mean CRPS. The others take, of all
+        left to the model (:class:`Caution`), and as much of the tails by the gain of interval scores, half at most;
+        where the former is all, or global recalibration does better, the choice is between the two simple ones by the
+        rule below. "best" takes the smallest mean CRPS. The others take, of all
         candidates whose paired difference from the best is within that many standard errors of the difference, or
         within a five-hundredth of the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test
         rejects at the 5% level that PIT values are uniform; else global, if it scores better than none; else the best.
@@ -366,7 +367,7 @@ def tune(
         chosen = {candidates[place]: weight for place, weight in decision.weights.items()}
         fit = Fit(calibration, places, menu.quantile_rule, menu.fade, menu.polish, by_time, workers.silent())
         looked_at = spaces_of(chosen, positions)
-        recalibrator = fit(chosen, decision.share, looked_at)
+        recalibrator = fit(chosen, decision.caution, looked_at)
         report(total)  # candidates that there were not
     how = [] if folds is None else [folds.words]
     how += [f"no time was left to try {', '.join(scorer.not_tried)}"] if scorer.not_tried else []

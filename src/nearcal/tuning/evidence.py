@@ -13,6 +13,7 @@ from nearcal._table import Table, format_number
 from nearcal.guarantees import CrossRecalibrator, GuaranteedRecalibrator
 from nearcal.recalibration import (
     AveragedRecalibrator,
+    Caution,
     Fade,
     GlobalRecalibrator,
     IdentityRecalibrator,
@@ -214,7 +215,7 @@ def explain(
         score += f" against {format_number(untouched)} without recalibration"
     score += f"; {how}" if how else ""
     if finals is not None and chosen.kind == "local":
-        left = f"; {decision.share:.0%} of every prediction is left to the model" * (decision.share > 0)
+        left = "" if decision.caution is None else _left(decision.caution)
         among = f"of {len(finals.places)} finalists of {len(candidates)} candidates"
         if len(decision.weights) == 1:
             return f"Chose {chosen}: the best in CRPS and 95% interval score {among}, {score}{left}."
@@ -237,3 +238,10 @@ def _average_words(candidates: Sequence[Candidate], decision: "Decision", finals
     alone = min(finals.mean("crps")[finals.places.index(place)] for place in order)
     together = float(np.average(finals.average.crps, weights=finals.weights))
     return f"{members}; together CRPS {format_number(together)} against {format_number(alone)} of the best of them"
+
+
+def _left(caution: Caution) -> str:
+    """Return in words what is left to the model."""
+    shares = {"every prediction": caution.share, "its tails" if caution.share else "the tails": caution.tails}
+    parts = [f"{share:.0%} of {what}" for what, share in shares.items() if share > 0]
+    return f"; left to the model: {' and '.join(parts)}"

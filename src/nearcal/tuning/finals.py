@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions import AVERAGED_SCORES as SCORES
 from nearcal.distributions import Distribution
-from nearcal.recalibration import CONTINUOUS_RULES, Polish
+from nearcal.recalibration import CONTINUOUS_RULES, Caution, Polish
 from nearcal.recalibration.averaged_scores import as_curve
 from nearcal.recalibration.corrections import bend
 from nearcal.recalibration.leave_one_out import LeaveOneOut
@@ -39,6 +39,7 @@ _WORTH_IT = 5e-3  # of its score, by which an average must be able to be better 
 _DOUBT = 1.5  # share left to the model, in squared standard errors relative to the gain
 _DOUBT_OF_AVERAGE = 0.75  # the same for an average, whose gain owes next to nothing to chance
 _LEAST_SHARE = 0.05  # left to the model, below which none is
+_LEAST_OF_TAILS, _MOST_OF_TAILS = 0.25, 0.5  # the same of the tails, however much in doubt their gain is
 
 _AT = np.concatenate([SCORES, ndtri([(1 - _WIDE) / 2, (1 + _WIDE) / 2])])  # scores at which quantiles are known
 
@@ -69,10 +70,10 @@ class Finals(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The weights of the candidates chosen, by their places, of sum 1, and the share that is left to the model."""
+    """The weights of the candidates chosen, by their places, of sum 1, and what is left to the model."""
 
     weights: dict[int, float]
-    share: float = 0.0
+    caution: Caution | None = None
 
     @property
     def place(self) -> int:
@@ -95,32 +96,48 @@ def play(
 
 
 def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool, units: IntArray | None) -> Decision:
-    """Return what is chosen, and the share that is left to the model.
+    """Return what is chosen, and what is left to the model.
 
     It is an average of local finalists, unless the one of the least total score is better by more than two standard
     errors of the difference, or the average by less than half a percent, for certain: it costs as many searches. The
     score of the best owes something to chance, that of the average next to nothing. With
     g by how much the choice is better than the model, and e the standard error of that, 1.5 (e / g)² is left to the
     model, half of that of an average, as James and Stein would; where that is all, the choice is between no
-    recalibration and global recalibration alone, as it is where the latter does better.
+    recalibration and global recalibration alone, as it is where the latter does better. Of the tails as much is left to
+    the model by the gain of interval scores, but half of them at most.
     """
     units, weights = None if units is None else units[finals.rows], finals.weights
     means = [standing(mean_and_error(own, units, weights)[0]) for own in finals.total]
     none, everyone = 0, 1
     best = min(range(2, len(means)), key=means.__getitem__, default=none)
-    mean, total, chosen, doubt = means[best], finals.total[best], {finals.places[best]: 1.0}, _DOUBT
+    mean, total, interval = means[best], finals.total[best], finals.interval[best]
+    chosen, doubt = {finals.places[best]: 1.0}, _DOUBT
     if finals.average is not None:
         averaged = finals.average.crps + _TAILS * finals.average.interval
         behind, error = mean_and_error(averaged - total, units, weights)
         if behind <= _ERRORS * error and _ERRORS * error - behind > _WORTH_IT * mean:
-            mean, total, doubt = mean_and_error(averaged, units, weights)[0], averaged, _DOUBT_OF_AVERAGE
+            mean, total, interval = mean_and_error(averaged, units, weights)[0], averaged, finals.average.interval
+            doubt = _DOUBT_OF_AVERAGE
             chosen = {finals.places[place]: float(w) for place, w in enumerate(finals.average.weights) if w > 0}
-    gain, error = mean_and_error(finals.total[none] - total, units, weights)
-    share = doubt * (error / gain) ** 2 if gain > 0 and np.isfinite(gain) else float(not gain > 0)
+    share = _doubt(*mean_and_error(finals.total[none] - total, units, weights), doubt)
     if share < 1 and mean < means[everyone]:
-        return Decision(chosen, 0.0 if share < _LEAST_SHARE else float(f"{share:.2f}"))
+        with np.errstate(invalid="ignore"):  # infinite intervals of both
+            gain = finals.interval[none] - interval
+        tails = min(_doubt(*mean_and_error(gain, units, weights), doubt), _MOST_OF_TAILS)
+        caution = Caution(_worth_leaving(share, _LEAST_SHARE), _worth_leaving(tails, _LEAST_OF_TAILS))
+        return Decision(chosen, caution if caution.learnt else None)
     simple = Comparison.of(finals.total[:2], units, weights)
     return Decision({choose(candidates[:2], simple, "two-standard-errors", is_calibrated)[0]: 1.0})
+
+
+def _doubt(gain: float, error: float, weight: float) -> float:
+    """Return the share that is left to the model, 1 where there is no gain."""
+    return weight * min(error / gain, 1e6) ** 2 if gain > 0 and np.isfinite(gain) else float(not gain > 0)
+
+
+def _worth_leaving(share: float, least: float) -> float:
+    """Return a share in whole percent, none below the least that is worth it."""
+    return 0.0 if share < least else float(f"{share:.2f}")
 
 
 def _finalists(candidates: Sequence[Candidate], means: FloatArray) -> list[int]:

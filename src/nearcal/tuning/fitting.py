@@ -53,9 +53,9 @@ class Fit:
     workers: Workers
 
     def __call__(
-        self, chosen: Mapping[Candidate, float], share: float, widths: Mapping[str, int]
+        self, chosen: Mapping[Candidate, float], caution: Caution | None, widths: Mapping[str, int]
     ) -> IdentityRecalibrator | GlobalRecalibrator | LocalRecalibrator | AveragedRecalibrator:
-        """Return the fitted recalibrator of candidates with weights, a share left to the model.
+        """Return the fitted recalibrator of candidates with weights, with what is left to the model.
 
         ``widths`` are those of the spaces that it looks at, side by side.
         """
@@ -69,22 +69,22 @@ class Fit:
             return GlobalRecalibrator(quantile_rule=self.quantile_rule).fit_scores(calibration)
         polish = Polish(drift=self.by_time is not None) if self.polish else None
         if len(chosen) == 1:
-            return self._local(first, polish, share)
+            return self._local(first, polish, caution)
         own_polish = None if polish is None else Polish()  # of drift the average is asked
-        members = [self._local(candidate, own_polish, 0.0) for candidate in chosen]
+        members = [self._local(candidate, own_polish, None) for candidate in chosen]
         averaged = AveragedRecalibrator(
             members,
             weights=tuple(chosen.values()),
-            corrections=(() if polish is None else (polish,)) + (Caution(share),) * (share > 0),
+            corrections=tuple(correction for correction in (polish, caution) if correction is not None),
         )
         spaces = [str(candidate.space) for candidate in chosen]
         columns = [columns_of([name] if name in widths else name.split(_JOINT), widths) for name in spaces]
         left_out = [self._left_out(candidate, member) for candidate, member in zip(chosen, members, strict=True)]
         return averaged.fit_members(members, columns, left_out)
 
-    def _local(self, chosen: Candidate, polish: Polish | None, share: float) -> LocalRecalibrator:
+    def _local(self, chosen: Candidate, polish: Polish | None, caution: Caution | None) -> LocalRecalibrator:
         assert chosen.k is not None
-        recalibrator = chosen.local_recalibrator(self.quantile_rule, polish, self.fade, self.workers, share)
+        recalibrator = chosen.local_recalibrator(self.quantile_rule, polish, self.fade, self.workers, caution)
         return recalibrator.fit_space(self.calibration, self.places[chosen.place].for_neighbors(chosen.k))
 
     def _left_out(self, chosen: Candidate, member: LocalRecalibrator) -> LeaveOneOut:
