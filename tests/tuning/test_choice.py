@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nearcal as nc
-from nearcal.tuning.choice import Comparison, choose, standing
+from nearcal.tuning.choice import Comparison, choose, standing, widest
 
 LOCAL = [nc.Candidate("local", space, "none", None, k, "uniform") for k in (100, 10) for space in ("a", "b")]
 CANDIDATES = [nc.Candidate("none"), nc.Candidate("global"), *LOCAL]
@@ -29,6 +29,28 @@ def test_one_standard_error_towards_the_simpler(difference, expected):
     chosen = CANDIDATES[choose(CANDIDATES, comparison, "one-standard-error")[0]]
     assert (chosen.kind, chosen.k, chosen.space) == expected
     assert CANDIDATES[choose(CANDIDATES, comparison, "best")[0]] == LOCAL[2]
+
+
+@pytest.mark.parametrize(
+    ("difference", "kept"),
+    [
+        ([9, 9, 9, 9, 0, 9], [2, 3, 4, 5]),  # nobody is near the best, of k = 10: all ask as many
+        ([9, 9, 9, 0.9, 0, 9], [2, 3]),  # one of k = 100 is
+        ([9, 9, 9, 1.1, 0, 9], [2, 3, 4, 5]),
+        ([9, 9, 0, 9, 0.1, 0.1], [2, 3]),  # the best asks most
+        ([0, 9, 2, 2, 2, 2], [2, 3, 4, 5]),  # no local one is near
+        ([9, 9, np.inf, 9, 0, 9], [2, 3, 4, 5]),
+    ],
+)
+def test_in_time_wide_neighborhoods_are_taken_unless_narrow_ones_are_clearly_better(difference, kept):
+    difference = np.array(difference, dtype=float)
+    comparison = Comparison(5 + difference, np.ones(6), difference, (difference > 0).astype(float), ROWS)
+    assert widest(CANDIDATES, comparison) == [0, 1, *kept]
+
+
+def test_in_time_who_left_early_does_not_speak_for_wide_neighborhoods():
+    difference, rows = np.array([9, 9, 9, 0.5, 0, 9]), np.array([50, 50, 50, 20, 50, 50])
+    assert widest(CANDIDATES, Comparison(5 + difference, np.ones(6), difference, np.ones(6), rows)) == list(range(6))
 
 
 def test_differences_are_paired():

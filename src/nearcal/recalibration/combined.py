@@ -70,8 +70,9 @@ class CombinedRecalibrator(RecalibratorOfMembers):
     -----
     With Q_im(p) the quantile of calibration point i under model m, recalibrated by the other points, the weights
     minimise the mean over i and p of the pinball loss of Σ_m w_m Q_im(p), which is half the CRPS of the average, plus
-    a small penalty that draws them to equal ones; those below a hundredth are left out. Recalibrators other than
-    :class:`LocalRecalibrator` are asked for the points that they have learnt from.
+    a small penalty that draws them to weights inverse to the squares of the models' own scores; those below a hundredth
+    are left out. Recalibrators other than :class:`LocalRecalibrator` are asked for the points that they have learnt
+    from.
 
     Predictions are known by their quantiles at 41 levels, as in :class:`QuantileAverage`, and rows unlike the
     calibration set fade as the members' rows do.

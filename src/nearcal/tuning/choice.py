@@ -137,6 +137,19 @@ def choose(
     return min(eligible, key=rank), len(within)
 
 
+def widest(candidates: Sequence[Candidate], comparison: Comparison) -> list[int]:
+    """Return the places of candidates that may be chosen where rows are in order of time.
+
+    New rows lie farther ahead than any that were judged, and the past is forgotten the faster the fewer neighbours are
+    asked. So of local candidates those alone remain that ask at least as many as any within one standard error of the
+    best: the rule of one standard error (Breiman et al., 1984), with wide neighbourhoods for the simpler ones.
+    """
+    is_near = (comparison.difference <= comparison.difference_std_error) & comparison.is_complete
+    is_near[comparison.best] = True
+    most = max((one.k or 0 for one, near in zip(candidates, is_near, strict=True) if near), default=0)
+    return [place for place, one in enumerate(candidates) if one.kind != "local" or (one.k or 0) >= most]
+
+
 def fade_by_gain(candidates: Sequence[Candidate], comparison: Comparison, place: int) -> Fade:
     """Return how rows fade after a choice: the rarer without need, the more it brings.
 

@@ -29,7 +29,7 @@ from nearcal.recalibration.progress import Report
 from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant, kept_relations
 from nearcal.tuning.candidates import Candidate
-from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain
+from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain, widest
 from nearcal.tuning.evidence import Tuning, explain, tabulate
 from nearcal.tuning.finals import Decision, can_play, decide, play
 from nearcal.tuning.fitting import Fit, spaces_of
@@ -206,7 +206,8 @@ def tune(
         the gain g over no recalibration in that sum, 1.5 (e / g)² of every prediction, half of that of an average, is
         left to the model (:class:`Caution`), and as much of the tails by the gain of interval scores, half at most;
         where the former is all, or global recalibration does better, the choice is between the two simple ones by the
-        rule below. "best" takes the smallest mean CRPS. The others take, of all
+        rule below. Given ``time``, only those local candidates may be finalists that ask at least as many neighbours
+        as any within one standard error of the best. "best" takes the smallest mean CRPS. The others take, of all
         candidates whose paired difference from the best is within that many standard errors of the difference, or
         within a five-hundredth of the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test
         rejects at the 5% level that PIT values are uniform; else global, if it scores better than none; else the best.
@@ -353,11 +354,13 @@ def tune(
         )
         place, within = choose(candidates, comparison, rule, is_calibrated)
         finals, decision = None, Decision({place: 1.0})
+        is_ahead = rule == "cautious" and folds is not None and folds.by_time is not None
         if can_play(menu.quantile_rule) and not clock.is_up:
             with overflow_is_infinite():
                 finals = play(
-                    scorer, candidates, comparison.mean, menu.polish, menu.quantile_rule,
-                    members if rule == "cautious" else 1,
+                    scorer, candidates, comparison.mean,
+                    widest(candidates, comparison) if is_ahead else range(len(candidates)),
+                    menu.polish, menu.quantile_rule, members if rule == "cautious" else 1,
                 )  # fmt: skip
             if rule == "cautious":
                 decision = decide(finals, candidates, is_calibrated, units)

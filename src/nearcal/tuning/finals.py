@@ -82,10 +82,16 @@ class Decision(NamedTuple):
 
 
 def play(
-    scorer: Scorer, candidates: Sequence[Candidate], means: FloatArray, polish: bool, rule: QuantileRule, members: int
+    scorer: Scorer,
+    candidates: Sequence[Candidate],
+    means: FloatArray,
+    among: Sequence[int],
+    polish: bool,
+    rule: QuantileRule,
+    members: int,
 ) -> Finals:
-    """Score the finalists among candidates, given the mean CRPS of each in the first rounds, and an average of some."""
-    places = _finalists(candidates, means)
+    """Score the finalists among some candidates, given the mean CRPS in the first rounds, and an average of some."""
+    places = _finalists(candidates, means, among)
     rows = scorer.race.some(_MOST_ROWS)
     played = [_play_one(scorer, candidates[place], rows, polish, rule) for place in places]
     y = scorer.y[rows]
@@ -140,9 +146,9 @@ def _worth_leaving(share: float, least: float) -> float:
     return 0.0 if share < least else float(f"{share:.2f}")
 
 
-def _finalists(candidates: Sequence[Candidate], means: FloatArray) -> list[int]:
+def _finalists(candidates: Sequence[Candidate], means: FloatArray, among: Sequence[int]) -> list[int]:
     """Return no and global recalibration, the best others, the best of every kind, and of each of the best spaces."""
-    ranking = sorted(range(2, len(candidates)), key=lambda place: (standing(float(means[place])), place))
+    ranking = sorted((p for p in among if p > 1), key=lambda place: (standing(float(means[place])), place))
     of_kinds = {kind: next((p for p in ranking if belongs(candidates[p])), 0) for kind, belongs in KINDS.items()}
     of_spaces: dict[object, int] = {}
     for place in ranking:
