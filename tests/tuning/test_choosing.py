@@ -122,6 +122,21 @@ def test_whitening_is_left_out_where_it_is_impossible_or_standard_scaling():
     assert len(nc.tune(dist, y, spaces, k=5, smoothing="uniform", scaling="whiten", **PLAIN).table) == 4
 
 
+def test_whitening_needs_five_points_a_column_unless_it_is_all_there_is():
+    rng = np.random.default_rng(0)
+    spaces = {"six": rng.normal(size=(34, 6)), "seven": rng.normal(size=(34, 7))}
+    dist, y = nc.Normal(np.zeros(34), 1.0), rng.normal(size=34)
+    options = {"k": 5, "smoothing": "uniform", **PLAIN}
+
+    def tried(**more):
+        table = nc.tune(dist, y, spaces, **options, **more).table
+        return [row["space"] for row in table if row["scaling"] == "whiten"]
+
+    assert tried(scaling=("standard", "whiten")) == ["six"]
+    assert tried(scaling=("standard", "whiten"), components=6) == ["six", "seven"]
+    assert tried(scaling="whiten") == ["six", "seven"]
+
+
 def test_progress(problem, capsys):
     pytest.importorskip("rich")
     dist, y, spaces = problem

@@ -51,6 +51,7 @@ USUAL: dict[str, Any] = {  # what "auto" means
     "trend": (False, True),
 }
 _WIDE, _LEADING = 256, 50  # columns beyond which a space is reduced, and to how many components
+_POINTS_A_COLUMN = 5  # with fewer, the narrowest of all directions that whitening stretches are chance
 _UNIFORM_ENOUGH = 0.05  # p-value of PIT values below which a model is not taken for calibrated overall
 
 
@@ -108,18 +109,20 @@ class Menu:
         if not self.k:
             return []
         found = [
-            (space, Scaling(scaling, _components(number, table.shape[1])))
+            (space, Scaling(scaling, kept))
             for space, table in positions.items()
             for scaling in self.scaling
-            for number in self.components
-            if self._is_worth_trying(scaling, table)
+            for kept in (_components(number, table.shape[1]) for number in self.components)
+            if self._is_worth_trying(scaling, table, kept or table.shape[1])
         ]
         return list(dict.fromkeys(found))
 
-    def _is_worth_trying(self, scaling: ScalingName, table: FloatArray) -> bool:
+    def _is_worth_trying(self, scaling: ScalingName, table: FloatArray, width: int) -> bool:
         """Tell whether a scaling can be learnt from a space, and is not another one under a different name."""
         if scaling not in ("whiten", "relevance"):
             return True
+        if scaling == "whiten" and len(self.scaling) > 1 and len(table) < _POINTS_A_COLUMN * width:
+            return False
         is_standard = table.shape[1] == 1 and "standard" in self.scaling
         return not is_standard and not is_constant(table).all()
 
@@ -177,7 +180,8 @@ def tune(
     smoothing : "auto", str or sequence of str
         As in :class:`LocalRecalibrator`; "auto" is biweight and epanechnikov.
     scaling : "auto", str or sequence of str
-        As in :class:`LocalRecalibrator`; "auto" is standard, whiten and relevance.
+        As in :class:`LocalRecalibrator`; "auto" is standard, whiten and relevance. Among others, "whiten" is tried
+        with at least five calibration points a column: with fewer, what it stretches most is chance.
     components : "auto", int, None or a sequence of them
         Numbers of principal components to keep, None for all, as are numbers not below a space's width. "auto" keeps
         all of a space of up to 256 columns, and the 50 widest of a wider one: distances in a thousand directions tell
