@@ -144,7 +144,7 @@ def widest(candidates: Sequence[Candidate], comparison: Comparison) -> list[int]
     asked. So of local candidates those alone remain that ask at least as many as any within one standard error of the
     best: the rule of one standard error (Breiman et al., 1984), with wide neighbourhoods for the simpler ones.
     """
-    is_near = (comparison.difference <= comparison.difference_std_error) & comparison.is_complete
+    is_near = comparison.difference <= comparison.difference_std_error  # also of those who left, at their own rows
     is_near[comparison.best] = True
     most = max((one.k or 0 for one, near in zip(candidates, is_near, strict=True) if near), default=0)
     return [place for place, one in enumerate(candidates) if one.kind != "local" or (one.k or 0) >= most]
