@@ -83,13 +83,16 @@ def test_weights_are_the_best_of_all():
     np.testing.assert_allclose(weighted, learn_weights([one[:500] for one in tables], y[:500]), atol=0.02)
 
 
-def test_few_points_leave_weights_equal_and_a_bad_model_is_left_out():
+def test_few_points_leave_weights_to_what_scores_suggest_and_a_bad_model_is_left_out():
     rng = np.random.default_rng(2)
     y = rng.normal(size=1000)
     good, bad = np.outer(np.ones(1000), SCORES), 50 + np.outer(np.ones(1000), SCORES)
     np.testing.assert_array_equal(learn_weights([good, bad], y), [1.0, 0.0])
-    few = learn_weights([good[:2], good[:2] + 0.2], y[:2])
-    assert abs(few[0] - 0.5) < 0.05
+    alike = learn_weights([good[:2], good[:2]], y[:2])
+    np.testing.assert_allclose(alike, 0.5)
+    models = [good[:2], good[:2] + 0.2]
+    plain = np.array([table_crps(model, y[:2]).mean() for model in models]) ** -2.0
+    assert abs(learn_weights(models, y[:2])[0] - plain[0] / plain.sum()) < 0.05
     gaps = np.where(np.arange(1000)[:, np.newaxis] < 10, np.nan, bad)
     np.testing.assert_array_equal(learn_weights([good, gaps], y), [1.0, 0.0])
 
@@ -198,7 +201,7 @@ def test_an_update_that_fails_changes_nothing():
     with pytest.raises(nc.InvalidInputError):
         rc.update(dist, np.where(np.arange(20) == 3, np.nan, y), x)
     with pytest.raises(nc.InvalidParameterError, match="forget"):
-        nc.CombinedRecalibrator([LOCAL, nc.QuantileNetRecalibrator(epochs=1, rng=0)]).fit(*data(120)).forget([0])
+        nc.CombinedRecalibrator([LOCAL, nc.QuantileNetRecalibrator(epochs=20, rng=0)]).fit(*data(120)).forget([0])
     assert [rc.n_cal_, *(member.n_cal_ for member in rc.members_), rc.after_.n_cal_] == [300] * 4
 
 
