@@ -2,7 +2,8 @@
 
 A linear model, a network, LightGBM quantiles and extra trees, each calibrated by the default of ``nearcal.calibrate``
 and all together; and LightGBM trained on the training and the calibration rows, which keeps nothing back to calibrate
-with. What is chosen in the library was chosen on seeds below 5; seeds 5 to 9 judge it.
+with. What is chosen in the library was chosen on seeds below 5 and, in part, after a look at 5 to 9;
+later ones judge it.
 """
 
 import time
