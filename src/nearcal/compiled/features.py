@@ -16,7 +16,7 @@ Singles = NDArray[np.float32]
 FARTHEST = 1e18  # of a coordinate, whose square is still a number in single precision
 _KNOTS = 9  # quantiles of a column, between which its rank is interpolated
 _LEAST_STEP = 1e-2  # of the range of a column: all knots together are that far apart at least
-_BLOCK = 32  # rows that go through a product together, always as many: a row's bits then depend on it alone
+_BLOCK = 8  # rows that go through a product together: of more, some kernels of OpenBLAS treat the last ones differently
 
 
 @savable

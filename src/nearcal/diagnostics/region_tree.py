@@ -242,7 +242,8 @@ def _set_cuts(j: int, column: Feature, values: FloatArray, targets: FloatArray, 
         gains = _gains(np.cumsum(sums[order], axis=0)[allowed], left[allowed], len(values))
         chosen = int(np.argmax(gains))
         if best is None or gains[chosen] > best.gain:
-            first, second = np.split(codes[order], [int(allowed[chosen]) + 1])
+            # which side comes first is left to the levels: directions that rows are compared along have no sign
+            first, second = sorted(np.split(codes[order], [int(allowed[chosen]) + 1]), key=np.min)
             best = _Cut(float(gains[chosen]), j, (_side(first, is_rare), _side(second, is_rare)))
     return best, tried
 

@@ -105,7 +105,7 @@ def _start(offered: Sequence[Feature], axes: Sequence[str], count: int) -> list[
 
 def _dependence(first: Feature, second: Feature) -> float:
     both = ~(np.isnan(first.values) | np.isnan(second.values))
-    a, b = (np.argsort(np.argsort(feature.values[both])) for feature in (first, second))
+    a, b = (np.argsort(np.argsort(feature.values[both], kind="stable")) for feature in (first, second))
     return float(abs(np.corrcoef(a, b)[0, 1])) if both.sum() > 1 else 1.0
 
 

@@ -97,6 +97,6 @@ def _targets(z: FloatArray, weights: FloatArray | None) -> FloatArray:
 
 
 def _quantiles(values: FloatArray, p: list[float], weights: FloatArray) -> FloatArray:
-    order = np.argsort(values)
+    order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order])
     return values[order][np.minimum(np.searchsorted(below, np.multiply(p, below[-1])), len(values) - 1)]
