@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 import nearcal as nc
 from nearcal.space import calibration_space, scaling, search
@@ -27,6 +28,19 @@ def test_the_informative_space_is_found(problem):
     assert tuning.chosen.space == "right"
     others = tuning.table["crps"][tuning.table["space"] != "right"]
     assert tuning.table["crps"].min() < others.min()
+
+
+def test_linear_algebra_has_one_thread_meanwhile_and_then_as_many_as_before(problem):
+    def threads():
+        return {one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"}
+
+    dist, y, spaces = problem
+    seen = set()
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        workers = nc.Workers(progress=lambda done, total: seen.update(threads()))
+        nc.tune(dist[:50], y[:50], spaces["both"][:50], k=20, **PLAIN, workers=workers)
+        assert threads() == {2}
+    assert seen == {1}
 
 
 def test_the_table_holds_what_refitting_gives(problem):

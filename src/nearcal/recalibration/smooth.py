@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._growing import GrowingRows
@@ -22,7 +23,7 @@ SHAPES: tuple[Shape, ...] = ("gaussian", "laplace")
 _LEAST_POINTS = 20
 _MOST_POINTS = 5000  # that a function is learnt from
 _POINTS_TO_CHOOSE, _CENTERS_TO_CHOOSE = 1000, 150  # enough to tell shapes and widths apart
-_RIDGES = tuple((10.0 ** np.arange(-3, 3.25, 0.5)).tolist())
+_RIDGES = 10.0 ** np.arange(-3, 3.25, 0.5)
 _PROBE = 200  # points whose distances tell the median
 _NOISE = 1e-9  # relative size of what is rounding
 
@@ -155,12 +156,10 @@ def learn_smooth(
     if len(rows) < _LEAST_POINTS or np.ptp(data.targets) == 0:
         return None
     at = _evenly_spaced(data.points, choice.most_centers) if centers is None else centers
-    if settings is None:
-        fit = _chosen_fit(data, at, choice)
-        if fit is None or not fit.error < data.error_of_the_mean():
-            return None
-    else:
-        fit = data.fit(at, settings)
+    with threadpool_limits(1, user_api="blas"):  # more gain little here, and lose much beside anything else
+        fit = _chosen_fit(data, at, choice) if settings is None else data.fit(at, settings)
+    if fit is None or (settings is None and not fit.error < data.error_of_the_mean()):
+        return None
     without = data.targets - fit.residuals
     placed = _place(at, data.origin, fit.settings.width)
     bounds = float(without.min()), float(without.max())
@@ -224,16 +223,14 @@ class _Data(NamedTuple):
         sizes, axes = np.linalg.eigh(gram)
         turned = features @ axes
         moments, squares = turned.T @ (weights * self.targets), turned * turned
-        best = None
-        for ridge in _RIDGES:
-            inverse = 1 / (np.maximum(sizes, 0.0) + ridge)
-            heights = inverse * moments
-            residuals = self._left_out(turned @ heights, weights * (squares @ inverse))
-            error = float(self.share @ residuals**2)
-            if best is None or error < best.error:
-                best = _Fit(error, BumpSettings(shape, width, float(ridge)), axes @ heights, residuals)
-        assert best is not None
-        return best._replace(heights=_solve(root, best.heights, transposed=True))
+        inverses = 1 / (np.maximum(sizes, 0.0)[:, np.newaxis] + _RIDGES)  # one column a ridge
+        heights = inverses * moments[:, np.newaxis]
+        residuals = self._left_out(turned @ heights, weights[:, np.newaxis] * (squares @ inverses))
+        errors = self.share @ residuals**2
+        best = int(np.argmin(errors))
+        settings = BumpSettings(shape, width, float(_RIDGES[best]))
+        found = _solve(root, axes @ heights[:, best], transposed=True)
+        return _Fit(float(errors[best]), settings, found, residuals[:, best].copy())
 
     def fit(self, centers: FloatArray, settings: BumpSettings) -> _Fit:
         """Return the ridge regression with these settings: a quarter of the work of finding the best ridge."""
@@ -255,7 +252,8 @@ class _Data(NamedTuple):
         return root, features, weighed.T @ weighed, weights
 
     def _left_out(self, fitted: FloatArray, leverage: FloatArray) -> FloatArray:
-        return (self.targets - fitted) / np.maximum(1 - leverage, _NOISE)
+        """Return residuals of points as if each had not been seen, of one fit or of several side by side."""
+        return ((self.targets - fitted.T) / np.maximum(1 - leverage.T, _NOISE)).T
 
 
 def _root(matrix: FloatArray) -> FloatArray:

@@ -231,7 +231,7 @@ def _require_differences(space: FloatArray) -> None:
 
 
 def _require_moderate(space: FloatArray, name: str) -> None:
-    largest = np.abs(space).max()
+    largest = np.maximum(space.max(), -space.min())
     if not largest <= _LARGEST:  # NaN too
         raise InvalidInputError(
             f"{name} must hold numbers of magnitude below {_LARGEST:g}, since distances are squared, got {largest:g}; "

@@ -1,11 +1,12 @@
 """Choosing where to look for neighbours, how many to ask and how to weigh them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from nearcal._arrays import FloatArray, IntArray, as_response, as_space, check_choice, check_count, check_number
 from nearcal._errors import InvalidInputError, InvalidParameterError
@@ -342,10 +343,11 @@ def tune(
     kind = Scorer if weights is None else WeightedScorer
     scorer = kind(dist, y, calibration, places, workers.silent(), folds=folds, effort=EFFORTS[effort], clock=clock)
     total = scorer.work(menu.k, True in menu.linear, True in menu.shrinkage, True in menu.trend)
-    with workers.reporting("choosing how to recalibrate", total) as report:
+    # threads of BLAS wait for one another actively: beside ours, or whatever else runs, they take many times as long
+    with threadpool_limits(1, user_api="blas"), workers.reporting("choosing how to recalibrate", total) as report:
         scorer.report = report
         if seconds is None:
-            _make_views(places, workers, report)
+            _make_views(places, scorer.cost, workers, report)
         with overflow_is_infinite():
             scored = _score(scorer, menu)
         units, shares = None if folds is None else folds.units, None if weights is None else weights.relative
@@ -389,15 +391,15 @@ def tune(
     )
 
 
-def _make_views(places: Places, workers: Workers, report: Report) -> None:
-    """Make all spaces ready, several at a time."""
+def _make_views(places: Places, cost: Callable[[Any], int], workers: Workers, report: Report) -> None:
+    """Make all spaces ready, several at a time, the dearest first: none is left to one thread alone at the end."""
 
     def make(place: tuple[str, Scaling]) -> None:
         report(0, f"learning {place[1].name!r} of space {place[0]!r}")
         places[place].views  # noqa: B018, it is kept
 
     with ThreadPoolExecutor(workers.count()) as pool:
-        list(pool.map(make, places))
+        list(pool.map(make, sorted(places, key=cost, reverse=True)))
 
 
 def _score(scorer: Scorer, menu: Menu) -> dict[Candidate, FloatArray]:

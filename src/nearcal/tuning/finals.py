@@ -5,7 +5,7 @@ the finals a few are scored by what users will get: curves, polished.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -28,6 +28,9 @@ from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import Comparison, choose, mean_and_error, standing
 from nearcal.tuning.evidence import KINDS
 from nearcal.tuning.scoring import Scorer
+
+if TYPE_CHECKING:
+    from nearcal.recalibration.curve import Curve
 
 _FINALISTS = 6  # best candidates, beside the best of every kind and of each of the best spaces
 _SPACES = 3
@@ -179,22 +182,27 @@ def _play_one(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool
     left_out = LeaveOneOut(
         scorer.calibration, lambda: space.views, neighborhood, rule, scorer.workers.silent(), asked=rows
     )
-    for correction in (*candidate.corrections, *(Polish(),) * polish):
+    for correction in candidate.corrections:
         learnt = correction.learn(left_out, left_out.widest)
         left_out = left_out if learnt is None else left_out.corrected(learnt)
-    values, log, scores = (np.full((len(rows), *more), np.nan) for more in ((len(_AT),), (), (len(SCORES),)))
+    laws: list[tuple[IntArray, Curve]] = []  # of all rows: polish is learnt from them before they are asked
 
     def look(steps: Steps, own: IntArray) -> FloatArray:
-        at, law, base, y = np.searchsorted(rows, own), left_out.law(steps), scorer.dist[own], scorer.y[own]
-        values[at] = law.values(base, np.tile(_AT, (len(own), 1)))
-        # the density of a polished curve jumps at the very scores that polish was learnt from
-        log[at] = _log_score(base, y, steps.curve(predictive=rule == "predictive"))
-        scores[at] = law.before(np.tile(SCORES, (len(own), 1)))
-        return np.zeros(len(own))
+        laws.append((own, left_out.law(steps)))
+        return middle_score(laws[-1][1], scorer.calibration.z[own])
 
-    unknown = left_out.gather(look, np.full(len(scorer.y), np.nan))[rows]
+    own_scores = left_out.gather(look, np.full(len(scorer.y), np.nan))
+    mended = Polish().learn_from(own_scores, scorer.calibration.weights, left_out.order) if polish else None
+    values, log, scores = (np.full((len(rows), *more), np.nan) for more in ((len(_AT),), (), (len(SCORES),)))
+    for own, law in laws:
+        at, base = np.searchsorted(rows, own), scorer.dist[own]
+        # the density of a polished curve jumps at the very scores that polish was learnt from
+        log[at] = _log_score(base, scorer.y[own], law)
+        polished = bend(law, () if mended is None else (mended,))
+        values[at] = polished.values(base, np.tile(_AT, (len(own), 1)))
+        scores[at] = polished.before(np.tile(SCORES, (len(own), 1)))
     for table in (values, log, scores):
-        table[np.isnan(unknown)] = np.nan
+        table[np.isnan(own_scores[rows])] = np.nan
     return _Played(values, log, scores)
 
 

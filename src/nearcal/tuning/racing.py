@@ -44,7 +44,7 @@ class Effort:
 
 EFFORTS: dict[EffortName, Effort] = {
     "quick": Effort((100, 300), 1000, 1),
-    "default": Effort((250, 1000), 3000, 3),
+    "default": Effort((250, 1000), 2000, 3),
     "thorough": Effort((), None, 3),
 }
 

@@ -1,6 +1,7 @@
 """Leave-one-out CRPS of every candidate at every calibration row."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal.distributions import Distribution
+from nearcal.distributions.base import overflow_is_infinite
 from nearcal.distributions.quantile_series import QuantileSeries, quantile_values
 from nearcal.recalibration import LEAST_NEIGHBORS, Smoothing, Workers
 from nearcal.recalibration.calibration_scores import CalibrationScores
@@ -17,7 +19,7 @@ from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
 from nearcal.recalibration.progress import Report, quiet
 from nearcal.recalibration.steps import Steps
 from nearcal.scores.arrays import sorted_sample_crps
-from nearcal.space import CalibrationSpace, Folds, Scaling, share_of
+from nearcal.space import CalibrationSpace, Folds, Scaling, View, share_of
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.racing import EFFORTS, Clock, Effort, Race, Scores
 
@@ -128,7 +130,7 @@ class Scorer:
             if self.clock.seconds is None or is_begun or not left:
                 self._fill(rows, left, everyone, scores, self.report)
                 return
-            for number, place in enumerate(sorted(left, key=self._cost)):
+            for number, place in enumerate(sorted(left, key=self.cost)):
                 if number > 0 and self.clock.is_up:
                     self.not_tried.append(f"{place[0]!r} with scaling {place[1].name!r}")
                     for one in left[place]:
@@ -138,7 +140,8 @@ class Scorer:
 
         return everyone, self.race.run([one for own in entrants.values() for one in own], score)
 
-    def _cost(self, place: tuple[str, Scaling]) -> int:
+    def cost(self, place: tuple[str, Scaling]) -> int:
+        """Return about how much work it is to score candidates in a space."""
         return self.places[place].space.shape[1] * _WORK[place[1].name]
 
     def _fill(
@@ -321,6 +324,7 @@ class Scorer:
             self.not_tried += [str(entrant) for entrant in entrants]
             return {}
         unseen = self._rows_of(len(entrants), most)
+        self._learn_trends(entrants)
         learnt: dict[Candidate, LeaveOneOut] = {}
 
         def score(staying: Sequence[Candidate], rows: IntArray, scores: Scores) -> None:
@@ -336,6 +340,24 @@ class Scorer:
         found = self.race.run(entrants, score, rivals[best[0]] if best else None, most)
         self.report(unseen)  # what those who left were not scored on
         return found
+
+    def _learn_trends(self, entrants: Sequence[Candidate]) -> None:
+        """Learn the trend of every space that needs one, in all views, several at a time; candidates find it there."""
+        of_spaces = {one.place: replace(one, linear=False, shrinkage=False) for one in entrants if one.trend}
+
+        def see(learnt: LeaveOneOut, view: View) -> None:
+            with overflow_is_infinite():  # which a thread does not know from the one that started it
+                for correction in learnt.corrections:
+                    correction.seen_in(view, 0, self.calibration)
+
+        def learn(candidate: Candidate) -> LeaveOneOut:
+            with overflow_is_infinite():
+                return self._corrected(candidate)
+
+        with ThreadPoolExecutor(self.workers.count()) as pool:
+            all_learnt = list(pool.map(learn, of_spaces.values()))
+            for seen in [pool.submit(see, learnt, view) for learnt in all_learnt for view in learnt.views()]:
+                seen.result()
 
     def _corrected(self, candidate: Candidate) -> LeaveOneOut:
         """Return the neighbourhoods of a local candidate, corrected."""
