@@ -54,6 +54,7 @@ K, SMOOTHINGS, SCALINGS = (
 SERIES = "elec2"
 # the first row, the step from row to row, and how many to train on, to calibrate with, to judge
 STRETCHES: Mapping[str, Sequence[int]] = {
+    "all": (0, 1, 22_656, 11_328, 11_328),
     "all, every fourth": (0, 4, 5_664, 2_832, 2_832),
     "all, every second": (0, 2, 11_328, 5_664, 5_664),
     "no date, every fourth": (0, 4, 5_664, 2_832, 2_832),
@@ -61,7 +62,8 @@ STRETCHES: Mapping[str, Sequence[int]] = {
     "months from 22,000": (22_000, 1, 6_000, 1_500, 1_500),
     "months from 33,000": (33_000, 1, 6_000, 1_500, 1_500),
 }
-JUDGED, MADE = ("all, every fourth", "all, every second", "no date, every fourth", "no date, every second"), "made"
+JUDGED = ("all", "all, every fourth", "all, every second", "no date, every fourth", "no date, every second")
+MADE = "made"
 DATELESS = "no date"  # stretches without the first column of inputs, which counts the days
 WITH_GAP, _GAP = "time, gap", 0.4  # of the calibration rows: judged rows are half as many ahead on average
 _CLOSE = 1.05  # of the best in hindsight

@@ -26,6 +26,7 @@ ASKED = {
     "LightGBM quantiles": 0.98,
 }  # CRPS against the earlier
 _JUDGED = 1000  # rows, by which candidates are compared in hindsight
+_STANDARD_ERRORS = 2.0  # beyond which a difference is not left to chance: a set of 62 judged rows tells CRPS to 15%
 _WORDS = 100  # letters of a choice that are kept
 _HINDSIGHT = 20  # best local candidates by leave-one-out that are compared
 
@@ -75,8 +76,9 @@ def _methods(
     for method, tuning in METHODS.items():
         calibrated = recalibrators.calibrate(model, *cal, spaces, tuning, one_thread=True, **options)
         found[method] = calibrated.predict(new[0]), repr(calibrated.recalibrator)
+    of_base = nc.scores.crps(found["base"][0], new[1])
     rows = [
-        {"method": method, "n_cal": len(cal[1]), "choice": choice[:_WORDS], **_figures(dist, new[1], regions)}
+        {"method": method, "n_cal": len(cal[1]), "choice": choice[:_WORDS], **_figures(dist, new[1], regions, of_base)}
         for method, (dist, choice) in found.items()
     ]
     if hindsight:
@@ -97,8 +99,10 @@ def _crps_of_candidates(calibrated: Any, model: Any, options: Row, cal: Part, ne
     return min(crps)
 
 
-def _figures(dist: nc.Distribution, y: NDArray[Any], regions: NDArray[Any]) -> dict[str, float]:
+def _figures(dist: nc.Distribution, y: NDArray[Any], regions: NDArray[Any], of_base: NDArray[Any]) -> dict[str, float]:
+    """Return what rows show of a method; ``crps_error`` is of the CRPS relative to the base model's, row by row."""
     figures = judge(dist, y, regions)
+    figures["crps_error"] = float((nc.scores.crps(dist, y) - of_base).std() / np.sqrt(len(y)) / of_base.mean())
     figures["interval95"] = float(interval_scores(*dist.interval(0.95), y, 0.95).mean())
     figures["log_score"] = float(-dist.logpdf(y).mean()) if dist.has_density else float("nan")
     return figures
@@ -177,6 +181,7 @@ def judge_promises(rows: Sequence[Row]) -> list[Check]:
         ),
         Check(f"CRPS / base, worst mean over seeds ({', '.join(worst)})", pairs[worst], "<", 1.01),
         Check(f"CRPS / base, worst run ({', '.join(map(str, worst_run))})", crps[worst_run], "<", 1.02),
+        Check(f"runs of {len(crps)} with CRPS / base above 1.02, beyond chance", _beyond_chance(every, 1.02), "<", 1),
         Check(
             "interval score against the earlier default's",
             overall(every, "interval95", "default") / overall(every, "interval95", "earlier"),
@@ -211,6 +216,7 @@ def judge_promises(rows: Sequence[Row]) -> list[Check]:
             "<",
             0.5 * _share_worse(few, "earlier"),
         ),
+        Check(f"few rows: runs of {len(crps)} 1% worse, beyond chance", _beyond_chance(few, 1.01), "<", 1),
     ]
 
 
@@ -222,6 +228,13 @@ def _share_worse(rows: Sequence[Row], method: str, base: str | None = None) -> f
     return float(
         np.mean([value > 1.01 for run, value in ratios(rows, "crps", method).items() if base in (None, run[1])])
     )
+
+
+def _beyond_chance(rows: Sequence[Row], most: float) -> int:
+    """Return how many runs of the default are worse than a ratio by more than two standard errors of judged rows."""
+    errors = {_run_of(row): row["crps_error"] for row in rows if row["method"] == "default"}
+    found = ratios(rows, "crps", "default").items()
+    return sum(value - _STANDARD_ERRORS * errors[run] > most for run, value in found)
 
 
 def _run_of(row: Row) -> tuple[str, str, int]:
