@@ -220,6 +220,24 @@ def test_how_many_are_averaged_can_be_said(folder, nearcal, tmp_path):
         assert message in done.err
 
 
+def test_a_choice_may_be_distilled(folder, nearcal, tmp_path):
+    model, options = tmp_path / "model.nearcal", ("--y", "price", *NORMAL, "--space", "h*")
+    few = ("--smoothing", "uniform", "--no-trend", "--no-linear", "--no-shrinkage", "--effort", "quick")
+    for flag, is_tried in (("--distilled", True), ("--no-distilled", False)):
+        done = nearcal("fit", folder / "cal.csv", "-o", model, *options, *few, flag)
+        assert (done.code, done.err) == (0, "")
+        assert ("istilled: a student (" in done.out) == is_tried
+        assert nc.load(model).tuning.table["distilled"].any() == is_tried
+    for wrong, message in (
+        (("--distilled", "--k", "50"), "--method local has no use for --distilled"),
+        (("--no-distilled", "--k", "50"), "--method local has no use for --no-distilled"),
+        (("--distilled", "--shards", tmp_path / "shards"), "--distilled cannot be used with --shards"),
+    ):
+        done = nearcal("fit", folder / "cal.csv", "-o", model, *options, *wrong)
+        assert done.code == 2
+        assert message in done.err
+
+
 def test_joined_spaces_are_known_by_their_columns(folder, nearcal, tmp_path):
     cal, new = columns_of(make_table(400, 1)), columns_of(make_table(250, 3))
     adapter = ColumnsModel("normal", {"loc": "mu", "scale": "sigma"}, {"a": ("h1",), "b": ("h2",)}, "price")

@@ -244,6 +244,18 @@ def _parts():
     return nc.calibrate(lambda X: X["a"], {"a": space[:, 0], "b": space}, y, **options).recalibration
 
 
+def _distilled():
+    """What was learnt from the errors of a function by a student, which follows them better than five neighbours."""
+    space = calibration_set()[2]
+    y = space.sum(axis=1) + np.random.default_rng(0).normal(size=N)
+    tuning = {"k": 5, "scaling": "standard", "linear": False, "shrinkage": False, "trend": False, "rule": "best"}
+    learning = patch.multiple(compiling, _FEWEST_STEPS=200, _MOST_STEPS=200)
+    with learning, patch.object(lessons, "_BUMPS", 60):
+        calibrated = nc.calibrate(lambda X: 0 * X[:, 0], space[:200], y[:200], tuning={**tuning, "distilled": True})
+    assert calibrated.tuning.chosen.distilled
+    return calibrated.recalibration
+
+
 def _several():
     """What was learnt from the errors of two models together."""
     _, y, space = calibration_set()
@@ -257,6 +269,7 @@ MODELS = {
     "CalibratedModel": _columns,
     "CalibratedModel that looks twice": _looking,
     "Recalibration": _line,
+    "Recalibration that was distilled": _distilled,
     "Recalibration of a frame": _frame,
     "Recalibration of parts": _parts,
 }

@@ -155,6 +155,14 @@ def fit(
             help="How many candidates are averaged at most; 3 if not said, with --shards 1.", show_default=False
         ),
     ] = None,
+    distilled: Annotated[
+        bool | None,
+        typer.Option(
+            "--distilled/--no-distilled",
+            help="Compile the choice, and take that where it is clearly better; if not said, with --effort thorough.",
+            show_default=False,
+        ),
+    ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(help="Begin to try nothing more after so many seconds; the choice then depends on the machine."),
@@ -190,7 +198,7 @@ def fit(
     settings = _settings(
         method, k, radius, {name: "auto" if value is None else value for name, value in details.items()}
     )
-    settings["choice"] = _choice_settings(settings["method"], effort, seconds, members)
+    settings["choice"] = _choice_settings(settings["method"], effort, seconds, members, distilled)
     promise = promise_of(guarantee, guarantee_share, guarantee_delta, guarantee_groups, guarantee_seed)
     file = open_table(calibration)
     model = map_columns(
@@ -221,6 +229,7 @@ def fit(
     if shards is not None or runner.name == "dask":
         idle: dict[str, Any] = {"--weight": weight, "--groups": groups, "--time": time, "--gap": gap}
         idle |= {"--guarantee": guarantee, "--members": members}
+        idle |= {"--distilled": distilled}
         how_large = Large(shards, sample, runner, skip_missing, settings["method"], idle)
         how_large.require_options()
         with progress_bar("calibrating", None) as report:
@@ -299,18 +308,22 @@ def _settings(method: str | None, k: str, radius: float | None, details: dict[st
     return {"method": chosen, "k": number, "radius": radius, **details}
 
 
-def _choice_settings(method: str, effort: str, seconds: float | None, members: int | None) -> dict[str, Any]:
-    """Return how much time the choice takes, and how many it may average, if there is one."""
+def _choice_settings(
+    method: str, effort: str, seconds: float | None, members: int | None, distilled: bool | None
+) -> dict[str, Any]:
+    """Return how much time the choice takes, how many it may average, and whether it is distilled, if there is one."""
     check_word(effort, EFFORT_NAMES, "--effort")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise Mistake(f"--seconds must be positive, got {seconds:g}", "for example --seconds 30")
     if members is not None and members < 1:
         raise Mistake(f"--members must be at least 1, got {members}", "1 takes the best candidate alone")
     given = {"effort": effort != "default", "seconds": seconds is not None, "members": members is not None}
+    given["distilled" if distilled is not False else "no-distilled"] = distilled is not None
     if method != "auto" and any(given.values()):
         name = next(name for name, is_given in given.items() if is_given)
         raise Mistake(f"--method {method} has no use for --{name}", "nothing is chosen: leave it out")
-    return {"effort": effort, "seconds": seconds, **({} if members is None else {"members": members})}
+    options = {"members": members, "distilled": distilled}
+    return {"effort": effort, "seconds": seconds} | {key: value for key, value in options.items() if value is not None}
 
 
 def _as_count(k: str) -> int:

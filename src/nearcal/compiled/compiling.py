@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from nearcal._arrays import as_generator, check_number
 from nearcal._errors import CompilationError, InvalidInputError, InvalidParameterError
 from nearcal.compiled.crossfit import CrossFit, Trial, features_of, in_sample_loss
 from nearcal.compiled.lessons import teach
-from nearcal.compiled.loss import CompilationLoss, take_over
+from nearcal.compiled.loss import CompilationLoss, Judged, take_over
 from nearcal.compiled.network import Effort
 from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import Form, Student
@@ -19,7 +19,6 @@ from nearcal.compiled.surroundings import Surroundings
 from nearcal.compiled.teachers import teacher_of
 from nearcal.distributions import Distribution, Seed, require_distribution
 from nearcal.guarantees import CrossRecalibrator, GuaranteedRecalibrator
-from nearcal.models import CalibratedModel, Recalibration
 from nearcal.recalibration import (
     AveragedRecalibrator,
     CombinedRecalibrator,
@@ -35,6 +34,25 @@ from nearcal.space import Folds, as_folds
 TOLERANCE = 0.02
 _LEAST_POINTS = 20
 _STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """A calibrated model, or what it has learnt: rooms above this one know more of it."""
+
+    recalibrator: Any
+
+    def compiled(self, recalibrator: Any, how: str) -> Any:
+        """Return the same with its recalibrator compiled, given in words how."""
+        ...
+
+
+class Study(NamedTuple):
+    """What was made of local recalibration, with its loss, and how rows were judged by whom that had not seen them."""
+
+    compiled: CompiledRecalibrator
+    by_exact: Judged
+    by_students: Judged
 
 
 def compile(
@@ -94,16 +112,10 @@ def compile(
     """
     check_number(tolerance, "tolerance", least=0.0)
     given = model_or_recalibrator
-    if isinstance(given, CalibratedModel | Recalibration):
-        n = _n_cal(given.recalibrator)
-        folds = as_folds(groups, time, gap, n)
-        compiled = compile_recalibrator(given.recalibrator, dist_cal, folds, tolerance=tolerance, rng=as_generator(rng))
-        reason = f"{given.reason}\n{_summary(compiled)}"
-        fingerprint = None if given.fingerprint is None else given.fingerprint.without_rows()
-        # how it was tuned holds the exact recalibrator, with all calibration rows
-        return replace(given, recalibrator=compiled, reason=reason, tuning=None, fingerprint=fingerprint)
-    folds = as_folds(groups, time, gap, _n_cal(given))
-    return compile_recalibrator(given, dist_cal, folds, tolerance=tolerance, rng=as_generator(rng))
+    exact = given.recalibrator if isinstance(given, Calibrated) else given
+    folds = as_folds(groups, time, gap, _n_cal(exact))
+    compiled = compile_recalibrator(exact, dist_cal, folds, tolerance=tolerance, rng=as_generator(rng))
+    return given.compiled(compiled, _summary(compiled)) if isinstance(given, Calibrated) else compiled
 
 
 def compile_recalibrator(
@@ -114,7 +126,8 @@ def compile_recalibrator(
         return exact
     if isinstance(exact, GuaranteedRecalibrator):
         inner = compile_recalibrator(exact.inner_, dist_cal, folds, tolerance=tolerance, rng=rng)
-        return exact.compiled(inner)
+        is_done = inner is exact.inner_ and exact.held_.space is None
+        return exact if is_done else exact.compiled(inner)
     if isinstance(exact, ConformalRecalibrator | CrossRecalibrator):
         raise InvalidParameterError(
             f"recalibrator must be one whose promise survives, got {type(exact).__name__}, whose intervals are order "
@@ -155,6 +168,24 @@ def _compile_local(
     exact: LocalRecalibrator | AveragedRecalibrator, dist_cal: Any, folds: Folds | None, tolerance: float,
     rng: np.random.Generator,
 ) -> CompiledRecalibrator:  # fmt: skip
+    compiled = study(exact, dist_cal, folds, tolerance=tolerance, rng=rng).compiled
+    loss = compiled.loss_
+    if not loss.loss <= tolerance:
+        raise CompilationError(
+            f"compiling must lose at most tolerance={tolerance:.2%} of CRPS against exact recalibration, got "
+            f"{loss.loss:+.2%} ± {loss.standard_error:.2%} on {loss.rows} calibration rows, at best, by a "
+            f"{loss.form}; keep the exact recalibrator, give tolerance={np.ceil(100 * loss.loss) / 100:.2f} if you "
+            "can afford that, or calibrate with more rows",
+            loss,
+        )
+    return compiled
+
+
+def study(
+    exact: LocalRecalibrator | AveragedRecalibrator, dist_cal: Any, folds: Folds | None, *, tolerance: float,
+    rng: np.random.Generator,
+) -> Study:  # fmt: skip
+    """Return the first student within a tolerance, small ones before large ones, else the best of all tried."""
     n = exact.n_cal_
     if n < _LEAST_POINTS:
         raise InvalidInputError(
@@ -178,16 +209,8 @@ def _compile_local(
         if loss.loss <= tolerance:
             break
     student, loss, trial = min(found.values(), key=lambda one: one[1].loss)
-    if not loss.loss <= tolerance:
-        raise CompilationError(
-            f"compiling must lose at most tolerance={tolerance:.2%} of CRPS against exact recalibration, got "
-            f"{loss.loss:+.2%} ± {loss.standard_error:.2%} on {loss.rows} calibration rows, at best, by a "
-            f"{trial.form}; keep the exact recalibrator, give tolerance={np.ceil(100 * loss.loss) / 100:.2f} if you "
-            "can afford that, or calibrate with more rows",
-            loss,
-        )
     surroundings = Surroundings.learn(teacher, trial.log_isolation[~np.isnan(trial.log_isolation)])
-    return CompiledRecalibrator.of(student, surroundings, loss, exact, n)
+    return Study(CompiledRecalibrator.of(student, surroundings, loss, exact, n), fit.judged, trial.judged)
 
 
 def _forms(fit: CrossFit, tolerance: float) -> Iterator[Form]:

@@ -15,8 +15,8 @@ from nearcal.compiled.program import Wanted, recalibration
 from nearcal.compiled.tracing import OPSET, Graph
 from nearcal.distributions import Distribution, as_levels, check_coverage
 from nearcal.guarantees.bent_scores import PromisedReading
-from nearcal.models.calibrated_model import Look
 from nearcal.recalibration.reliability import check_false_alarm
+from nearcal.space import Ranges
 
 if TYPE_CHECKING:
     from nearcal.compiled.recalibrator import CompiledRecalibrator
@@ -49,7 +49,7 @@ def as_family(base: Any) -> BaseFamily:
 
 
 def recalibration_model(
-    compiled: "CompiledRecalibrator", family: BaseFamily, wanted: Wanted, look: Look | None = None
+    compiled: "CompiledRecalibrator", family: BaseFamily, wanted: Wanted, look: Ranges | None = None
 ) -> Any:
     """Return the ONNX model of the recalibration alone: parameters and positions in, statistics out."""
     graph = Graph("to_onnx")
@@ -57,7 +57,7 @@ def recalibration_model(
     if compiled.width is not None:
         columns["position"] = compiled.width
     if look is not None:
-        columns["look"] = look.ranges.width
+        columns["look"] = look.width
     answers = recalibration(graph, compiled, family, {name: graph.input(name) for name in columns}, wanted, look)
     outputs = {name: (value, len(wanted.levels) if name == "quantiles" else 1) for name, value in answers.items()}
     shapes = {name: (width,) for name, width in columns.items()}

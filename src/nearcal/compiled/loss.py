@@ -9,7 +9,7 @@ from nearcal._arrays import FloatArray, IntArray
 from nearcal._saved import count, float_array, instance, number, savable, text
 from nearcal._table import Table
 from nearcal.recalibration import Recalibrated
-from nearcal.scores import crps
+from nearcal.scores import crps, interval_score
 
 _MEASURES = ("CRPS", "PIT error", "coverage of 90%", "coverage of 95%", "regional error", "worst region")
 _MOST_REGIONS, _ROWS_A_REGION = 10, 50
@@ -94,11 +94,12 @@ class Judged:
     def __init__(self, regions: IntArray, weights: FloatArray) -> None:
         self.regions, self.weights = regions, weights
         n = len(regions)
-        self.crps, self.scores = np.full(n, np.nan), np.full(n, np.nan)
+        self.crps, self.interval, self.scores = (np.full(n, np.nan) for _ in range(3))
 
     def take(self, rows: IntArray, out: Recalibrated, y: FloatArray) -> None:
         """Note what a recalibrator says of some rows."""
         self.crps[rows] = crps(out, y)
+        self.interval[rows] = interval_score(out, y, _WIDE)
         self.scores[rows] = out.z(y)
 
     def measures(self) -> FloatArray:

@@ -19,7 +19,6 @@ from nearcal.compiled.recalibrator import CompiledRecalibrator
 from nearcal.compiled.student import NODES, Bumps, Student
 from nearcal.compiled.surroundings import Surroundings
 from nearcal.guarantees.bent_scores import PromisedReading
-from nearcal.models.calibrated_model import Look
 from nearcal.recalibration.curve import Curve
 from nearcal.space import Ranges
 
@@ -91,12 +90,12 @@ class Wanted(NamedTuple):
 
 def recalibration(
     ops: Operations, compiled: CompiledRecalibrator, family: BaseFamily, inputs: Mapping[str, Any], wanted: Wanted,
-    look: Look | None = None,
+    look: Ranges | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return mean, std, lower, upper, quantiles, trust and out_of_distribution of rows, by name.
 
-    ``inputs`` are the parameters of the family, and ``position`` where rows differ, ``look`` where another layer is
-    looked at; all in double precision.
+    ``inputs`` are the parameters of the family, and ``position`` where rows differ, ``look`` where the
+    ranges of another layer are looked at; all in double precision.
     """
     surroundings, isolation = compiled.surroundings_, None
     if isinstance(compiled.student_, Curve):
@@ -107,7 +106,7 @@ def recalibration(
         table, isolation = _read(ops, compiled.student_, surroundings, inputs["position"])
         nothing, trust = isolation * ops.constant(0.0), _trust(ops, surroundings, inputs["position"], isolation)
     if look is not None:
-        trust = _lesser(ops, trust, _ranges(ops, look.ranges, inputs["look"]))
+        trust = _lesser(ops, trust, _ranges(ops, look, inputs["look"]))
     fades = look is not None or (surroundings is not None and surroundings.fade is not None)
     law: Law
     if isinstance(compiled.student_, Curve):

@@ -1,5 +1,6 @@
 """A compiled recalibrator: a small function of the position in place of neighbours."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from nearcal.compiled.surroundings import CompiledScores, Surroundings
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.distributions.interpolation import Interpolated
 from nearcal.guarantees.bent_scores import PromisedReading
-from nearcal.recalibration import Recalibrated, Recalibrator
+from nearcal.recalibration import Fade, Recalibrated, Recalibrator
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.scores_of_rows import OneLaw
 
@@ -83,6 +84,12 @@ class CompiledRecalibrator(Recalibrator):
             raise AttributeError("rows are treated alike: their positions have no columns that matter")
         return self.width
 
+    @property
+    def corrections(self) -> tuple[Fade, ...]:
+        """How rows fade, as it was asked of the exact recalibrator; other corrections are part of the function."""
+        fade = None if self.surroundings_ is None else self.surroundings_.fade
+        return () if fade is None else (Fade(fade.false_alarm, fade.to),)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {self.source_}" if hasattr(self, "source_") else super().__repr__()
 
@@ -131,11 +138,10 @@ class CompiledRecalibrator(Recalibrator):
         levels: Any = LEVELS,
         coverage: float = 0.95,
         false_alarm: float = 0.01,
-        model: Any = None,
-        X: Any = None,
+        of_model: Callable[[Self, Any], Any] | None = None,
         promised: PromisedReading | None = None,
     ) -> Path:
-        """Write the recalibration to an ONNX file, alone or, given a ``model``, with the model.
+        """Write the recalibration to an ONNX file, alone or, from a calibrated model, with the model.
 
         Standard operators of opset 18, any number of rows; needs the extra ``onnx``. Inputs are in double precision, of
         shape (n, columns): the parameters of the predictive distributions, by the names that their class gives them,
@@ -154,8 +160,8 @@ class CompiledRecalibrator(Recalibrator):
             Of the central interval (lower, upper).
         false_alarm : float
             The share of rows like the calibration set that may be flagged as out of distribution.
-        model, X
-            What :meth:`nearcal.CalibratedModel.to_onnx` gives: a calibrated model, and some inputs of it.
+        of_model
+            What :meth:`nearcal.CalibratedModel.to_onnx` gives: how this one stands behind its model in one graph.
         promised
             What :meth:`nearcal.GuaranteedRecalibrator.to_onnx` gives: how a promise bends predictions.
 
@@ -168,10 +174,8 @@ class CompiledRecalibrator(Recalibrator):
 
         self._require_fitted()
         wanted = export.as_wanted(levels, coverage, false_alarm, promised)
-        if model is not None:
-            from nearcal.compiled.whole import whole_model
-
-            return export.write(whole_model(self, model, X, wanted), path)
+        if of_model is not None:
+            return export.write(of_model(self, wanted), path)
         return export.write(export.recalibration_model(self, export.as_family(base), wanted), path)
 
     def to_torch(
@@ -201,6 +205,12 @@ class CompiledRecalibrator(Recalibrator):
         self._require_fitted()
         wanted = export.as_wanted(levels, coverage, false_alarm, promised)
         return RecalibrationModule(self, export.as_family(base), wanted)
+
+    def _refuse_change(self, verb: str) -> Exception:
+        return InvalidParameterError(
+            f"{type(self).__name__} cannot be {verb}, since {self._not_updated} and keeps no calibration points; keep "
+            "the exact recalibrator for that, which nearcal.tune returns with distilled=False, and compile it again"
+        )
 
     def _check_learnt(self) -> None:
         is_shared = isinstance(self.student_, Curve)

@@ -9,7 +9,7 @@ from nearcal._optional import import_extra
 from nearcal.compiled.bases import BaseFamily
 from nearcal.compiled.program import Wanted, recalibration
 from nearcal.compiled.recalibrator import CompiledRecalibrator
-from nearcal.models.calibrated_model import Look
+from nearcal.space import Ranges
 
 torch: Any = import_extra("torch", "torch", "to_torch")
 
@@ -22,7 +22,7 @@ class RecalibrationModule(torch.nn.Module):  # type: ignore[misc]
     """
 
     def __init__(
-        self, compiled: CompiledRecalibrator, family: BaseFamily, wanted: Wanted, look: Look | None = None
+        self, compiled: CompiledRecalibrator, family: BaseFamily, wanted: Wanted, look: Ranges | None = None
     ) -> None:
         super().__init__()
         self._compiled, self._family, self._wanted, self._look = compiled, family, wanted, look

@@ -60,9 +60,9 @@ def calibrate_in_batches(
 def chosen_alone(recalibrator: Any = None, tuning: Mapping[str, Any] | None = None, **how: Any) -> Any:
     """Return options of a choice that falls on one candidate, which can be put in shards, unless they say otherwise.
 
-    An average of several (``members`` above 1) looks at the rows of the sample alone.
+    An average of several (``members`` above 1) and a student (``distilled``) look at the rows of the sample alone.
     """
-    return tuning if recalibrator is not None else {"members": 1, **(tuning or {})}
+    return tuning if recalibrator is not None else {"members": 1, "distilled": False, **(tuning or {})}
 
 
 def score_rows(adapter: ModelAdapter, X: Any, y: Any, layer: str | None) -> tuple[FloatArray, Any]:

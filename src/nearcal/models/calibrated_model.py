@@ -1,7 +1,7 @@
 """A model together with what was learnt from its errors, and the latter alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -253,6 +253,21 @@ class CalibratedModel:
             )
         return method
 
+    def compiled(self, recalibrator: AnyRecalibrator, how: str) -> Self:
+        """Return the same with its recalibrator compiled; :func:`nearcal.compile` does that.
+
+        How it was tuned holds the exact recalibrator, with all calibration rows, and the fingerprint may hold some
+        inputs: neither is kept.
+
+        Parameters
+        ----------
+        recalibrator : recalibrator
+            What was compiled.
+        how : str
+            What was lost, in words.
+        """
+        return _compiled(self, recalibrator, how)
+
     def to_onnx(self, path: Any, X: Any, **options: Any) -> Any:
         """Write model and recalibration to one ONNX file; the model must have been compiled (:func:`nearcal.compile`).
 
@@ -275,7 +290,10 @@ class CalibratedModel:
                 f"recalibrator must be compiled to be exported, got {type(self.recalibrator).__name__}; give the model "
                 "to nearcal.compile first"
             )
-        return export(path, model=self, X=align(X, self.columns), **options)
+        from nearcal.models.whole_onnx import whole_model  # which is of models as well
+
+        inputs = align(X, self.columns)
+        return export(path, of_model=lambda compiled, wanted: whole_model(compiled, self, inputs, wanted), **options)
 
     @property
     def recalibration(self) -> "Recalibration":
@@ -383,6 +401,10 @@ class Recalibration:
             adapter, self.recalibrator, self.layer, self.reason, self.tuning, self.columns, self.fingerprint, self.look
         )
 
+    def compiled(self, recalibrator: AnyRecalibrator, how: str) -> Self:
+        """Return the same with its recalibrator compiled, as :meth:`CalibratedModel.compiled`."""
+        return _compiled(self, recalibrator, how)
+
     @property
     def guarantee(self) -> Guarantee | None:
         """What is promised of intervals, in words and numbers; None where nothing is."""
@@ -390,6 +412,13 @@ class Recalibration:
 
     def __repr__(self) -> str:
         return f"Recalibration for {self.model}\n{_description(self)}"
+
+
+def _compiled(calibrated: Any, recalibrator: AnyRecalibrator, how: str) -> Any:
+    is_new = recalibrator is not calibrated.recalibrator
+    fingerprint = None if calibrated.fingerprint is None else calibrated.fingerprint.without_rows()
+    reason = f"{calibrated.reason}\n{how}" if is_new else calibrated.reason
+    return replace(calibrated, recalibrator=recalibrator, reason=reason, tuning=None, fingerprint=fingerprint)
 
 
 def _description(calibrated: CalibratedModel | Recalibration) -> str:

@@ -36,6 +36,7 @@ Kind = Literal["none", "global", "local"]
     linear=flag,
     shrinkage=flag,
     trend=flag,
+    distilled=flag,
 )
 @dataclass(frozen=True)
 class Candidate:
@@ -44,9 +45,10 @@ class Candidate:
     Attributes
     ----------
     kind : {"none", "global", "local"}
-    space, scaling, components, k, smoothing, linear, shrinkage, trend
+    space, scaling, components, k, smoothing, linear, shrinkage, trend, distilled
         Of local recalibration; None or False otherwise. ``components`` is None where all directions count; ``linear``,
-        ``shrinkage`` and ``trend`` tell whether there is such a correction.
+        ``shrinkage`` and ``trend`` tell whether there is such a correction, ``distilled`` whether a student stands in
+        for it, or for an average of which it is the heaviest (:func:`nearcal.compile`).
     """
 
     kind: Kind
@@ -58,6 +60,7 @@ class Candidate:
     linear: bool = False
     shrinkage: bool = False
     trend: bool = False
+    distilled: bool = False
 
     @property
     def place(self) -> tuple[str, Scaling]:
@@ -97,7 +100,7 @@ class Candidate:
         """Return the candidate of a row of a table of candidates."""
         settings: dict[str, Any] = {name: row[name] or None for name in ("space", "scaling", "smoothing")}
         settings |= {name: None if np.isnan(row[name]) else int(row[name]) for name in ("components", "k")}
-        settings |= {name: bool(row[name]) for name in ("linear", "shrinkage", "trend")}
+        settings |= {name: bool(row[name]) for name in ("linear", "shrinkage", "trend", "distilled")}
         return cls(row["kind"], **settings)
 
     def __str__(self) -> str:
@@ -107,7 +110,5 @@ class Candidate:
             return "global recalibration"
         components = "" if self.components is None else f", {self.components} components"
         corrections = ", trend" * self.trend + ", local-linear" * self.linear + ", shrinkage" * self.shrinkage
-        return (
-            f"space {self.space!r}, k={self.k}, smoothing {self.smoothing!r}, scaling {self.scaling!r}"
-            f"{components}{corrections}"
-        )
+        settings = f"k={self.k}, smoothing {self.smoothing!r}, scaling {self.scaling!r}{components}{corrections}"
+        return f"{'distilled: ' * self.distilled}space {self.space!r}, {settings}"

@@ -18,7 +18,9 @@ from nearcal.recalibration import (
     CONTINUOUS_RULES,
     QUANTILE_RULES,
     SMOOTHINGS,
+    AveragedRecalibrator,
     Fade,
+    LocalRecalibrator,
     QuantileRule,
     Smoothing,
     Workers,
@@ -31,6 +33,7 @@ from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant, kept_relations
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain, widest
+from nearcal.tuning.distilling import as_distilled, distil, scores_of, with_student
 from nearcal.tuning.evidence import Tuning, explain, tabulate
 from nearcal.tuning.finals import Decision, can_play, decide, play
 from nearcal.tuning.fitting import Fit, spaces_of
@@ -157,6 +160,7 @@ def tune(
     gap: Any = None,
     sample_weight: Any = None,
     guarantee: Any = None,
+    distilled: Auto | bool = "auto",
     effort: EffortName = "default",
     seconds: float | None = None,
     workers: Workers | None = None,
@@ -239,6 +243,10 @@ def tune(
         A promise of coverage in finite samples: rows are set aside before anything is learnt or chosen, or everything
         is chosen once a fold, and the ``recalibrator`` is a :class:`GuaranteedRecalibrator` or a
         :class:`CrossRecalibrator`. Groups that the promise is made to are labels or flags of the rows here.
+    distilled : "auto" or bool
+        Whether a local choice is compiled (:func:`nearcal.compile`), and the student takes its place where it is better
+        in the sum above, cross-fitted on rows that neither it nor its teacher had seen, by more than two standard
+        errors of the difference. "auto" does so with ``effort="thorough"``: it takes longer than all the rest.
     effort : {"default", "quick", "thorough"}
         How soon candidates that do badly leave, how many rows decide, and in how many spaces corrections are tried: see
         below. "quick" is for a first look, "thorough" scores every candidate on every row.
@@ -327,6 +335,7 @@ def tune(
     check_choice(rule, RULES, "rule")
     check_count(members, "members")
     check_choice(effort, EFFORT_NAMES, "effort")
+    is_distilled = as_distilled(distilled, effort)
     if seconds is not None:
         check_number(seconds, "seconds", least=0.0, strict=True)
     clock, workers = Clock(seconds), Workers.of(workers)
@@ -377,10 +386,17 @@ def tune(
         fit = Fit(calibration, places, menu.quantile_rule, menu.fade, menu.polish, by_time, workers.silent())
         looked_at = spaces_of(chosen, positions)
         recalibrator = fit(chosen, decision.caution, looked_at)
+        student = None
+        if is_distilled and isinstance(recalibrator, LocalRecalibrator | AveragedRecalibrator):
+            if clock.is_up:
+                scorer.not_tried.append("a student")
+            else:
+                report(0, "learning a student of the choice")
+                student = distil(recalibrator, dist, folds)
         report(total)  # candidates that there were not
     how = [] if folds is None else [folds.words]
     how += [f"no time was left to try {', '.join(scorer.not_tried)}"] if scorer.not_tried else []
-    return Tuning(
+    found = Tuning(
         tabulate(candidates, comparison, decision.weights, finals),
         candidates[decision.place],
         explain(candidates, comparison, decision, within, "; ".join(how), finals if rule == "cautious" else None),
@@ -389,6 +405,7 @@ def tune(
         tuple(looked_at),
         tuple(looked_at.values()),
     )
+    return found if student is None else with_student(found, student, scores_of(decision, comparison, finals))
 
 
 def _make_views(places: Places, cost: Callable[[Any], int], workers: Workers, report: Report) -> None:

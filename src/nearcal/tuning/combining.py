@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray, as_response
-from nearcal._errors import DependenceWarning, OutOfDistributionWarning, TiesWarning, warn_user
+from nearcal._errors import DependenceWarning, InvalidParameterError, OutOfDistributionWarning, TiesWarning, warn_user
 from nearcal._sample_weights import PointWeights
 from nearcal._saved import instance, mapping_of, number, optional, require, savable, text, tuple_of
 from nearcal._table import Table, format_number
@@ -103,6 +103,7 @@ def combine(
     gap: Any = None,
     sample_weight: Any = None,
     workers: Workers | None = None,
+    distilled: Any = "auto",
     **options: Any,
 ) -> Combination:
     """Choose how to recalibrate every model by :func:`nearcal.tune`, and combine them by leave-one-out CRPS.
@@ -117,11 +118,20 @@ def combine(
         For every model the spaces to choose among.
     groups, time, gap, sample_weight, workers, **options
         As in :func:`nearcal.tune`.
+    distilled : "auto" or False
+        No member is: its weight is learnt from what it makes of calibration points without them, which a student does
+        not keep.
     """
+    if distilled not in ("auto", False):
+        raise InvalidParameterError(
+            "distilled must be False where several models are combined, since their weights are learnt from what each "
+            f"makes of calibration points without them, got {distilled!r}; give the result to nearcal.compile, which "
+            "compiles every member"
+        )
     relations = {"groups": groups, "time": time, "gap": gap, "sample_weight": sample_weight}
     with _each_warning_once():
         found = {
-            name: tune(dist, y_cal, spaces[name], **relations, workers=workers, **options)
+            name: tune(dist, y_cal, spaces[name], **relations, workers=workers, distilled=False, **options)
             for name, dist in dists.items()
         }
         models = _LeftOut.of(found, dists, y_cal, **relations)

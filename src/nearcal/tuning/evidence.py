@@ -10,6 +10,7 @@ from nearcal._arrays import FloatArray, as_space
 from nearcal._errors import InvalidInputError
 from nearcal._saved import count, having, instance, optional, require, savable, text, tuple_of
 from nearcal._table import Table, format_number
+from nearcal.compiled import CompiledRecalibrator
 from nearcal.guarantees import CrossRecalibrator, GuaranteedRecalibrator
 from nearcal.recalibration import (
     AveragedRecalibrator,
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _SCORES = ("crps", "std_error", "difference", "difference_std_error", "interval_score", "log_score")
-_SETTINGS = ("kind", "space", "scaling", "components", "k", "smoothing", "linear", "shrinkage", "trend")
+_FLAGS = ("linear", "shrinkage", "trend", "distilled")
+_SETTINGS = ("kind", "space", "scaling", "components", "k", "smoothing", *_FLAGS)
 _COLUMNS = (*_SETTINGS, *_SCORES, "rows", "weight", "chosen")
 _STEPS: dict[str, Callable[[Candidate], bool]] = {
     "local, with relevance": lambda candidate: candidate.scaling == "relevance",
@@ -42,6 +44,7 @@ KINDS: dict[str, Callable[[Candidate], bool]] = {
         candidate.kind == "local" and not any(adds(candidate) for adds in _STEPS.values())
     ),
     **_STEPS,
+    "distilled": lambda candidate: candidate.distilled,
 }
 
 
@@ -61,20 +64,21 @@ class Tuning:
     Attributes
     ----------
     table : Table
-        One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``,
-        ``linear``, ``shrinkage``, ``trend``, the mean leave-one-out ``crps`` with its ``std_error``, the ``difference``
-        from the best candidate with the ``difference_std_error`` of the paired differences, the number of ``rows`` that
-        it was scored on, the mean 95% ``interval_score`` and ``log_score`` (minus the log-density, before polish) of
-        those that came into the finals, NaN for the others, its ``weight`` in what was chosen, and whether it was
-        ``chosen``, alone or with others. Candidates that left the race before the end have the best's ``crps`` plus
-        their ``difference``, at the rows that they were scored on.
+        One row a candidate: ``kind``, ``space``, ``scaling``, ``components``, ``k``, ``smoothing``, ``linear``,
+        ``shrinkage``, ``trend``, ``distilled``, the mean leave-one-out ``crps`` with its ``std_error``, the
+        ``difference`` from the best candidate with the ``difference_std_error`` of the paired differences, the number
+        of ``rows`` that it was scored on, the mean 95% ``interval_score`` and ``log_score`` (minus the log-density,
+        before polish) of those that came into the finals, NaN for the others, its ``weight`` in what was chosen, and
+        whether it was ``chosen``, alone or with others. Candidates that left the race before the end have the best's
+        ``crps`` plus their ``difference``, at the rows that they were scored on. A student has the scores of what it
+        has learnt from, plus the difference from it, cross-fitted, at the rows judged.
     chosen : Candidate
-        The choice; of an average the candidate of the greatest weight.
+        The choice; of an average the candidate of the greatest weight; ``distilled`` where a student of it was taken.
     reason : str
         Why, in a sentence.
     recalibrator : AveragedRecalibrator, LocalRecalibrator, GlobalRecalibrator or IdentityRecalibrator
-        The recalibrator of the choice, fitted; its ``recalibrate`` takes what :meth:`positions` returns. With a
-        ``guarantee`` it is one that has it.
+        The recalibrator of the choice, fitted, or the :class:`CompiledRecalibrator` of a student; its ``recalibrate``
+        takes what :meth:`positions` returns. With a ``guarantee`` it is one that has it.
     fade : Fade or None
         How rows unlike the calibration set were asked to fade.
     spaces : tuple of str
@@ -91,6 +95,7 @@ class Tuning:
         | GlobalRecalibrator
         | LocalRecalibrator
         | AveragedRecalibrator
+        | CompiledRecalibrator
         | GuaranteedRecalibrator
         | CrossRecalibrator
     )
@@ -140,7 +145,7 @@ class Tuning:
 
     @property
     def evidence(self) -> Table:
-        """What each step brings, one row a ``kind`` of candidates: none, global, plain local, and local with each step.
+        """What each step brings, one row a ``kind``: none, global, plain local, local with each step, distilled.
 
         Of every kind the number ``tried``, the scores of the best as in ``table``, whether the choice is ``chosen``
         from it, and which the ``best`` is. A candidate with several steps is of several kinds.
@@ -149,7 +154,9 @@ class Tuning:
         candidates = [Candidate.of_row(row) for row in rows]
         columns: dict[str, list[Any]] = {name: [] for name in ("kind", "tried", *_SCORES, "chosen", "best")}
         for kind, belongs in KINDS.items():
-            own = [place for place, candidate in enumerate(candidates) if belongs(candidate)]
+            own = [
+                place for place, one in enumerate(candidates) if belongs(one) and one.distilled is (kind == "distilled")
+            ]
             if not own:
                 continue
             best = min(own, key=lambda place: rows[place]["crps"])
@@ -183,7 +190,7 @@ def tabulate(
     for name in ("components", "k"):
         columns[name] = [getattr(candidate, name) or np.nan for candidate in candidates]
     columns["smoothing"] = [candidate.smoothing or "" for candidate in candidates]
-    for name in ("linear", "shrinkage", "trend"):
+    for name in _FLAGS:
         columns[name] = [getattr(candidate, name) for candidate in candidates]
     columns["crps"] = comparison.mean
     columns["std_error"] = comparison.std_error

@@ -36,13 +36,13 @@ _FINALISTS = 6  # best candidates, beside the best of every kind and of each of 
 _SPACES = 3
 _MOST_ROWS = 2000
 _WIDE = 0.95  # coverage of the intervals whose score counts beside the CRPS
-_TAILS = 0.03  # the weight of that score: of a Normal distribution it then makes up a fifth of the sum
+TAILS = 0.03  # the weight of that score: of a Normal distribution it then makes up a fifth of the sum
 _ERRORS = 2  # standard errors by which one candidate must be better than an average to be taken alone
 _WORTH_IT = 5e-3  # of its score, by which an average must be able to be better than the best of its candidates
 _DOUBT = 1.5  # share left to the model, in squared standard errors relative to the gain
 _DOUBT_OF_AVERAGE = 0.75  # the same for an average, whose gain owes next to nothing to chance
 _LEAST_SHARE = 0.05  # left to the model, below which none is
-_LEAST_OF_TAILS, _MOST_OF_TAILS = 0.25, 0.5  # the same of the tails, however much in doubt their gain is
+_LEAST_OFTAILS, _MOST_OFTAILS = 0.25, 0.5  # the same of the tails, however much in doubt their gain is
 
 _AT = np.concatenate([SCORES, ndtri([(1 - _WIDE) / 2, (1 + _WIDE) / 2])])  # scores at which quantiles are known
 
@@ -69,7 +69,7 @@ class Finals(NamedTuple):
     @property
     def total(self) -> FloatArray:
         """What finalists are chosen by: CRPS + 0.03 × interval score; both, and so their sum, are proper."""
-        return self.crps + _TAILS * self.interval
+        return self.crps + TAILS * self.interval
 
 
 class Decision(NamedTuple):
@@ -122,7 +122,7 @@ def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool,
     mean, total, interval = means[best], finals.total[best], finals.interval[best]
     chosen, doubt = {finals.places[best]: 1.0}, _DOUBT
     if finals.average is not None:
-        averaged = finals.average.crps + _TAILS * finals.average.interval
+        averaged = finals.average.crps + TAILS * finals.average.interval
         behind, error = mean_and_error(averaged - total, units, weights)
         if behind <= _ERRORS * error and _ERRORS * error - behind > _WORTH_IT * mean:
             mean, total, interval = mean_and_error(averaged, units, weights)[0], averaged, finals.average.interval
@@ -132,8 +132,8 @@ def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool,
     if share < 1 and mean < means[everyone]:
         with np.errstate(invalid="ignore"):  # infinite intervals of both
             gain = finals.interval[none] - interval
-        tails = min(_doubt(*mean_and_error(gain, units, weights), doubt), _MOST_OF_TAILS)
-        caution = Caution(_worth_leaving(share, _LEAST_SHARE), _worth_leaving(tails, _LEAST_OF_TAILS))
+        tails = min(_doubt(*mean_and_error(gain, units, weights), doubt), _MOST_OFTAILS)
+        caution = Caution(_worth_leaving(share, _LEAST_SHARE), _worth_leaving(tails, _LEAST_OFTAILS))
         return Decision(chosen, caution if caution.learnt else None)
     simple = Comparison.of(finals.total[:2], units, weights)
     return Decision({choose(candidates[:2], simple, "two-standard-errors", is_calibrated)[0]: 1.0})

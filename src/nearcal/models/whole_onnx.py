@@ -45,7 +45,7 @@ def whole_model(compiled: "CompiledRecalibrator", model: CalibratedModel, X: Any
         inputs["position"] = graph.concat([spaces[name] for name in layers])
     if look:
         inputs["look"] = spaces[look]
-    answers = recalibration(graph, compiled, family, inputs, wanted, model.look)
+    answers = recalibration(graph, compiled, family, inputs, wanted, None if model.look is None else model.look.ranges)
     outputs = {name: (value, len(wanted.levels) if name == "quantiles" else 1) for name, value in answers.items()}
     metadata = {**metadata_of(compiled, family, wanted), "model": repr(model.model), "layer": str(model.layer)}
     return graph.model({"X": rows.shape[1:]}, outputs, metadata, single=True)
