@@ -10,6 +10,7 @@ from nearcal_studies.claims import write_claims
 from nearcal_studies.clear import Clear
 from nearcal_studies.compiled import Compiled
 from nearcal_studies.diamonds import Diamonds
+from nearcal_studies.distilled import Distilled
 from nearcal_studies.drift import Drift
 from nearcal_studies.gaussian import Gaussian
 from nearcal_studies.guarantees import Guarantees
@@ -34,6 +35,7 @@ STUDIES: dict[str, type[Study]] = {
         Sharper,
         Cautious,
         Compiled,
+        Distilled,
         Several,
         Clear,
         Relevance,

@@ -191,11 +191,11 @@ ERRORS = {
     "rule": ({"tuning": {"rule": "worst"}}, "rule must be one of"),
     "an option that tune does not have": (
         {"tuning": {"kk": 3}},
-        r"options of nearcal\.tune, k, .*rule, members, effort, seconds, got {'kk': 3}",
+        r"options of nearcal\.tune, k, .*rule, members, distilled, effort, seconds, got {'kk': 3}",
     ),
     "what belongs to workers": (
         {"tuning": {"threads": 1}},
-        r"options of nearcal\.tune, k, .*rule, members, effort, seconds, got {'threads': 1}",
+        r"options of nearcal\.tune, k, .*rule, members, distilled, effort, seconds, got {'threads': 1}",
     ),
     "no mapping": ({"tuning": 30}, r"tuning must be a mapping of options of nearcal\.tune"),
     "both": ({"tuning": {}, "recalibrator": nc.IsotonicRecalibrator()}, "give tuning or recalibrator, got both"),

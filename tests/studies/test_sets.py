@@ -12,6 +12,7 @@ from nearcal_studies.cautious import Cautious
 from nearcal_studies.clear import Clear
 from nearcal_studies.compiled import Compiled
 from nearcal_studies.compiled import judge_promises as compiled_promises
+from nearcal_studies.distilled import Distilled
 from nearcal_studies.measures import coverage_by_region, interval_scores, regional_floor
 from nearcal_studies.real_data import RealData
 from nearcal_studies.relevance import Relevance, metric
@@ -77,6 +78,15 @@ def test_cautious(folder, tmp_path):
     assert of["default"]["regret"] >= 0
     assert of["default"]["crps"] < of["base"]["crps"]
     assert text.count("| linear | ") == 2
+
+
+def test_distilled(folder, tmp_path):
+    rows, text = run_small(Distilled, folder, tmp_path)
+    assert [row["choice"] for row in rows] == ["default", "one neighbourhood"]
+    for row in rows:
+        assert row["tried"] == (row["kind"] == "local")
+        assert row["chosen"] or row["student_crps"] == row["exact_crps"]
+    assert text.count("| one neighbourhood | 1 | ") == 1
 
 
 def test_compiled(folder, tmp_path):

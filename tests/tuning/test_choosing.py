@@ -270,6 +270,7 @@ def test_a_race_ends_with_the_choice_of_those_who_do_not_race():
     y = rng.normal(0.0, np.where(x[:, 0] > 0, 3.0, 0.3))
     spaces = {"told": x[:, :1], "untold": x[:, 1:]}
     options = {"k": (5, 150, 1200), "smoothing": "uniform", "scaling": "standard", "rule": "best", **PLAIN}
+    options["distilled"] = False
     tunings = {
         effort: nc.tune(nc.Normal(np.zeros(1500), 2.0), y, spaces, effort=effort, **options)
         for effort in ("quick", "default", "thorough")

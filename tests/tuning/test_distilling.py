@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyRegressor
 
 import nearcal as nc
 from nearcal.compiled import compiling, lessons
@@ -80,7 +81,7 @@ def test_a_student_that_is_not_better_is_not_chosen():
     x = rng.uniform(-1, 1, size=(N, 2))
     y = rng.normal(0.0, np.exp(x[:, 0]))
     options = FEW | {"k": 60, "effort": "thorough"}
-    tuning = nc.tune(BASE, y, x, **options)  # "auto" is True where effort is thorough
+    tuning = nc.tune(BASE, y, x, **options)  # "auto" tries a student of one neighbourhood where effort is thorough
     assert isinstance(tuning.recalibrator, nc.LocalRecalibrator)
     assert not tuning.chosen.distilled
     assert " Not distilled: a student (" in tuning.reason
@@ -104,10 +105,16 @@ def test_the_rule():
     assert not student((np.nan, np.nan)).is_better
 
 
-@pytest.mark.parametrize(("distilled", "effort"), [("auto", "default"), (False, "thorough")])
-def test_when_it_is_not_tried(distilled, effort):
+@pytest.mark.parametrize(
+    ("distilled", "changes"),
+    [("auto", {}), (False, {"effort": "thorough"}), ("auto", {"effort": "thorough", "trend": True, "k": 20})],
+    ids=str,
+)
+def test_when_it_is_not_tried(distilled, changes):
     x, y = smooth_errors()
-    assert not nc.tune(BASE, y, x, **(FEW | {"effort": effort}), distilled=distilled).table["distilled"].any()
+    tuning = nc.tune(BASE, y, x, **(FEW | changes), distilled=distilled)
+    assert tuning.chosen.kind == "local"
+    assert not tuning.table["distilled"].any()
 
 
 def test_no_other_choice_is_distilled():
@@ -219,6 +226,13 @@ def test_what_is_compiled_is_compiled(calibrated, tmp_path):
     assert compiled.fingerprint.rows is None
     path = calibrated.recalibrator.to_onnx(tmp_path / "student.onnx", "normal")
     assert path.stat().st_size > 1000
+
+
+def test_a_regressor_with_a_student():
+    x, y = smooth_errors(320)
+    regressor = nc.RecalibratedRegressor(DummyRegressor(), tuning={**FEW, "distilled": True}, random_state=0).fit(x, y)
+    assert isinstance(regressor.calibrated_.recalibrator, nc.CompiledRecalibrator)
+    assert regressor.score(*smooth_errors(200, 1)) > 0.8
 
 
 @pytest.mark.parametrize("guarantee", ["marginal", nc.Cross(folds=3)])

@@ -159,7 +159,7 @@ def fit(
         bool | None,
         typer.Option(
             "--distilled/--no-distilled",
-            help="Compile the choice, and take that where it is clearly better; if not said, with --effort thorough.",
+            help="Compile the choice, and take it where clearly better; if not said, at times with --effort thorough.",
             show_default=False,
         ),
     ] = None,

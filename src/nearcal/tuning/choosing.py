@@ -33,7 +33,7 @@ from nearcal.scores import crps
 from nearcal.space import SCALINGS, CalibrationSpace, Scaling, ScalingName, is_constant, kept_relations
 from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import RULES, Comparison, Rule, choose, fade_by_gain, widest
-from nearcal.tuning.distilling import as_distilled, distil, scores_of, with_student
+from nearcal.tuning.distilling import check_distilled, distil, scores_of, wants_student, with_student
 from nearcal.tuning.evidence import Tuning, explain, tabulate
 from nearcal.tuning.finals import Decision, can_play, decide, play
 from nearcal.tuning.fitting import Fit, spaces_of
@@ -245,8 +245,9 @@ def tune(
         :class:`CrossRecalibrator`. Groups that the promise is made to are labels or flags of the rows here.
     distilled : "auto" or bool
         Whether a local choice is compiled (:func:`nearcal.compile`), and the student takes its place where it is better
-        in the sum above, cross-fitted on rows that neither it nor its teacher had seen, by more than two standard
-        errors of the difference. "auto" does so with ``effort="thorough"``: it takes longer than all the rest.
+        in the sum of the rule above, on rows that neither it nor its teacher had seen, by more than two standard errors
+        of the difference; it cannot be updated. "auto" tries one with ``effort="thorough"``, where the choice is one
+        neighbourhood without a trend or a line: it takes longer than all the rest, and brings nothing elsewhere.
     effort : {"default", "quick", "thorough"}
         How soon candidates that do badly leave, how many rows decide, and in how many spaces corrections are tried: see
         below. "quick" is for a first look, "thorough" scores every candidate on every row.
@@ -335,7 +336,7 @@ def tune(
     check_choice(rule, RULES, "rule")
     check_count(members, "members")
     check_choice(effort, EFFORT_NAMES, "effort")
-    is_distilled = as_distilled(distilled, effort)
+    check_distilled(distilled)
     if seconds is not None:
         check_number(seconds, "seconds", least=0.0, strict=True)
     clock, workers = Clock(seconds), Workers.of(workers)
@@ -386,8 +387,8 @@ def tune(
         fit = Fit(calibration, places, menu.quantile_rule, menu.fade, menu.polish, by_time, workers.silent())
         looked_at = spaces_of(chosen, positions)
         recalibrator = fit(chosen, decision.caution, looked_at)
-        student = None
-        if is_distilled and isinstance(recalibrator, LocalRecalibrator | AveragedRecalibrator):
+        student, is_wanted = None, wants_student(distilled, effort, chosen)
+        if is_wanted and isinstance(recalibrator, LocalRecalibrator | AveragedRecalibrator):
             if clock.is_up:
                 scorer.not_tried.append("a student")
             else:

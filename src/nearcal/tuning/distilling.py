@@ -1,8 +1,8 @@
 """Distilling: a student of what was chosen takes its place, if it is better on rows that neither has seen."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -54,10 +54,11 @@ class Distilled(NamedTuple):
         def mean(values: FloatArray) -> tuple[float, float]:
             return mean_and_error(values[known], units, weights)
 
-        crps, interval = own.crps - exact.crps, own.interval - exact.interval
-        total, (whole, _) = mean(crps + TAILS * interval), mean(exact.crps + TAILS * exact.interval)
-        relative = total[0] / whole, total[1] / whole
-        return cls(studied.compiled, len(known), mean(own.crps)[1], mean(crps), mean(interval), relative)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):  # infinite scores, or none to speak of
+            crps, interval = own.crps - exact.crps, own.interval - exact.interval
+            total, whole = mean(crps + TAILS * interval), mean(exact.crps + TAILS * exact.interval)
+            difference, error = np.divide(total, whole[0]).tolist()
+            return cls(studied.compiled, len(known), mean(own.crps)[1], mean(crps), mean(interval), (difference, error))
 
     @property
     def is_better(self) -> bool:
@@ -77,12 +78,19 @@ class Distilled(NamedTuple):
         )
 
 
-def as_distilled(distilled: Any, effort: EffortName) -> bool:
-    """Return whether there is to be a student."""
-    is_auto = isinstance(distilled, str) and distilled == "auto"
-    if not is_auto and not isinstance(distilled, bool):
+def check_distilled(distilled: Any) -> None:
+    """Refuse what says not whether there is to be a student."""
+    if not (isinstance(distilled, bool) or (isinstance(distilled, str) and distilled == "auto")):
         raise InvalidParameterError(f'distilled must be True, False or "auto", got {distilled!r}')
-    return effort == "thorough" if is_auto else distilled
+
+
+def wants_student(distilled: bool | Literal["auto"], effort: EffortName, chosen: Collection[Candidate]) -> bool:
+    """Tell whether a student of a choice is tried: if not said, of one neighbourhood without trend or line, at leisure.
+
+    Averages and trends leave students nothing to smooth (the study "distilled").
+    """
+    is_rough = len(chosen) == 1 and not any(one.trend or one.linear for one in chosen)
+    return effort == "thorough" and is_rough if distilled == "auto" else distilled
 
 
 def distil(
