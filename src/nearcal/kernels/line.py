@@ -3,7 +3,6 @@
 import numpy as np
 
 from nearcal.kernels.compile import inner, kernel, once
-from nearcal.kernels.select import keep_lowest_ids
 
 
 @inner
@@ -47,17 +46,23 @@ def _settle_ties(x, ids, q, k, start, square, indices, distances, r):
         first -= 1
     while last < len(x) and _square(x, last, q) == square:
         last += 1
-    tied, n_tied, inside = np.empty(last - first, np.int32), np.int64(0), np.int64(0)
+    inside = 0
     for i in range(first, last):
-        if _square(x, i, q) < square:
-            indices[r, inside], distances[r, inside] = ids[i], np.sqrt(_square(x, i, q))
-            inside += 1
+        inside += _square(x, i, q) < square
+    low, high = -1, 2**31 - 1  # the least index up to which so many of the tied ones come in as are still wanted
+    while high - low > 1:
+        middle, below = (low + high) // 2, inside
+        for i in range(first, last):
+            below += ids[i] <= middle and _square(x, i, q) == square
+        if below < k:
+            low = middle
         else:
-            tied[n_tied] = ids[i]
-            n_tied += 1
-    keep_lowest_ids(tied, np.int64(0), n_tied, k - inside)
-    for i in range(k - inside):
-        indices[r, inside + i], distances[r, inside + i] = tied[i], np.sqrt(square)
+            high = middle
+    place = 0
+    for i in range(first, last):
+        if _square(x, i, q) < square or ids[i] <= high:
+            indices[r, place], distances[r, place] = ids[i], np.sqrt(_square(x, i, q))
+            place += 1
 
 
 @kernel

@@ -14,7 +14,6 @@ EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
 _UNIT = 2.0**-52
 
 
-@kernel
 def weigh(indptr, distances, radius, kind):
     """Weigh neighbourhoods in CSR form.
 
@@ -23,7 +22,14 @@ def weigh(indptr, distances, radius, kind):
     """
     rows = len(indptr) - 1
     weights, effective_size, self_weight = np.empty(len(distances)), np.empty(rows), np.empty(rows)
-    for row in range(rows):
+    write_weights(indptr, distances, radius, kind, weights, effective_size, self_weight)
+    return weights, effective_size, self_weight
+
+
+@kernel
+def write_weights(indptr, distances, radius, kind, weights, effective_size, self_weight):
+    """Write the results of :func:`weigh`."""
+    for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             effective_size[row] = self_weight[row] = 0.0
@@ -38,21 +44,24 @@ def weigh(indptr, distances, radius, kind):
         effective_size[row] = total * total / sum_squares_in_any_order(own, largest)
         self_weight[row] = 1.0 / total
         _normalise(own, total)
-    return weights, effective_size, self_weight
 
 
-@kernel
 def weigh_points(indptr, distances, shares, radius, kind):
     """Weigh neighbourhoods in CSR form whose points have weights themselves: w ∝ share · K(d / u).
 
     Returns the same as :func:`weigh`; the point at the query has the weight that points there have on average.
     """
     rows = len(indptr) - 1
-    weights = np.empty(len(distances))
-    effective_size = np.zeros(rows)
-    self_weight = np.zeros(rows)
+    weights, effective_size, self_weight = np.empty(len(distances)), np.zeros(rows), np.zeros(rows)
     terms = np.empty(find_longest(indptr))
-    for row in range(rows):
+    write_weights_of_points(indptr, distances, shares, radius, kind, terms, weights, effective_size, self_weight)
+    return weights, effective_size, self_weight
+
+
+@kernel
+def write_weights_of_points(indptr, distances, shares, radius, kind, terms, weights, effective_size, self_weight):
+    """Write the results of :func:`weigh_points` where neighbourhoods are not empty, with scratch for one."""
+    for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
@@ -63,14 +72,14 @@ def weigh_points(indptr, distances, shares, radius, kind):
         largest = largest_magnitude(own)
         total = sum_in_any_order(own, len(own), largest)
         if not total > 0.0:
-            own[:] = share
+            for i in range(len(own)):
+                own[i] = share[i]
             largest = largest_magnitude(own)
             total = sum_in_any_order(own, len(own), largest)
         effective_size[row] = total * total / sum_squares_in_any_order(own, largest)
         typical = _sum_products(own, share, largest * largest_magnitude(share), terms)
         self_weight[row] = typical / (total * total)
         _normalise(own, total)
-    return weights, effective_size, self_weight
 
 
 @inner
