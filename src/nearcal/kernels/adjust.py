@@ -44,7 +44,18 @@ def make_workroom(indptr: NDArray[np.int64], dimensions: int) -> Workroom:
     return Workroom(x, weights, scores, fit, leverage, root, slope, offset, solved)
 
 
-def adjust_linear(indptr, indices, weights, points, queries, owners, scores, least, ridge, room):
+def adjust_linear(
+    indptr: Any,
+    indices: Any,
+    weights: Any,
+    points: Any,
+    queries: Any,
+    owners: Any,
+    scores: Any,
+    least: Any,
+    ridge: Any,
+    room: Any,
+) -> NDArray[np.float64]:
     """Return the scores of all neighbours, one a pair, moved to the query of their neighbourhood.
 
     Neighbourhood g belongs to ``queries[owners[g]]``; those without an owner, or with fewer than ``least`` neighbours,

@@ -5,6 +5,8 @@ order of the sample for every row, and a smaller neighbourhood is a part of the 
 size.
 """
 
+from typing import Any
+
 import numpy as np
 
 from nearcal.kernels.compile import inner, kernel, once
@@ -39,7 +41,9 @@ def drop_own(indices, distances, own, kept_indices, kept_distances):
             kept_indices[row, i], kept_distances[row, i] = indices[row, j], distances[row, j]
 
 
-def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
+def prefix_crps(
+    indices: Any, distances: Any, values: Any, y: Any, sizes: Any, kinds: Any, scratch: Any, crps: Any
+) -> None:
     """Write the CRPS at y of the sample of each row's nearest neighbours: crps[row, size, kind of smoothing].
 
     ``values`` increase along a row; ``sizes`` decrease.
@@ -80,7 +84,7 @@ def write_prefix_crps(indices, distances, values, y, sizes, kinds, doubles, inte
                 crps[row, size, kind] = weighted_crps(sample, own, total, y[row])
 
 
-def sample_crps(values, weights, y, crps):
+def sample_crps(values: Any, weights: Any, y: Any, crps: Any) -> None:
     """Write the CRPS at y of the weighted sample of each row, (rows, width) tables in any order, of positive weight."""
     width = values.shape[1]
     write_sample_crps(values, weights, y, np.empty(width), np.empty(width), np.empty(_BINS + 1, np.int64), crps)

@@ -1,11 +1,13 @@
 """Chebyshev series on panels: quantile functions of rows at many scores."""
 
+from typing import Any
+
 import numpy as np
 
 from nearcal.kernels.compile import kernel
 
 
-def evaluate_series(series, panel, x, values):
+def evaluate_series(series: Any, panel: Any, x: Any, values: Any) -> None:
     """Write the value of each row's function at each of its scores, by Clenshaw's recurrence.
 
     ``series[row, p]`` are the coefficients on panel p; score j of a row lies in ``panel[row, j]``, at ``x[row, j]`` in

@@ -1,5 +1,7 @@
 """Moments and tail weights of neighbourhoods in CSR form; ``which[row]`` is the neighbourhood of a row."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,7 +9,9 @@ from nearcal.kernels.compile import kernel
 from nearcal.kernels.sums import largest_magnitude, sum_in_any_order
 
 
-def weighted_moments(indptr, indices, weights, scores):
+def weighted_moments(
+    indptr: Any, indices: Any, weights: Any, scores: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return Σ w s and Σ w (s - mean)² of each neighbourhood; what has weight zero does not count, infinite or not."""
     groups, longest = len(indptr) - 1, find_longest(indptr)
     mean, variance = np.empty(groups), np.empty(groups)
@@ -36,7 +40,7 @@ def write_weighted_moments(indptr, indices, weights, scores, values, terms, mean
         variance[group] = sum_in_any_order(terms[:size], size, largest_magnitude(terms[:size]))
 
 
-def row_moments(values, weights):
+def row_moments(values: Any, weights: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return Σ w v and Σ w (v - mean)² along each row; entries of weight zero change nothing, to the last bit.
 
     Weights of a quadrature may be negative.
@@ -63,7 +67,9 @@ def write_row_moments(values, weights, terms, mean, variance):
         variance[row] = sum_in_any_order(terms, count, largest_magnitude(terms))
 
 
-def weight_below(indptr, indices, weights, keys, which, thresholds):
+def weight_below(
+    indptr: Any, indices: Any, weights: Any, keys: Any, which: Any, thresholds: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the weight of neighbours of key below, and of key at or above, each threshold; two (rows, q) arrays."""
     below, above = np.zeros(thresholds.shape), np.zeros(thresholds.shape)
     write_weight_below(indptr, indices, weights, keys, which, thresholds, below, above)

@@ -1,11 +1,15 @@
 """How much of some targets each column of a table tells: an extremely randomised tree, judged on rows of its own."""
 
+from typing import Any
+
 import numpy as np
 
 from nearcal.kernels.compile import inner, kernel, once, reduction
 
 
-def tree_relevance(columns, targets, growing, judging, draws, least, relevance):
+def tree_relevance(
+    columns: Any, targets: Any, growing: Any, judging: Any, draws: Any, least: Any, relevance: Any
+) -> None:
     """Grow one tree and add to ``relevance[f]`` what its splits of column f explain of the targets.
 
     Each node tries as many random (column, threshold) pairs as ``draws`` holds for it, numbers uniform in [0, 1), and

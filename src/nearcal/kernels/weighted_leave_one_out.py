@@ -1,5 +1,7 @@
 """Leave-one-out scores of neighbourhoods of many weights, from one search at the largest."""
 
+from typing import Any
+
 import numpy as np
 
 from nearcal._sample_weights import ENOUGH
@@ -8,7 +10,9 @@ from nearcal.kernels.leave_one_out import weighted_crps
 from nearcal.kernels.weights import add_up, smooth_all
 
 
-def weighted_prefix_crps(indptr, distances, shares, order, values, y, sizes, kinds, crps):
+def weighted_prefix_crps(
+    indptr: Any, distances: Any, shares: Any, order: Any, values: Any, y: Any, sizes: Any, kinds: Any, crps: Any
+) -> None:
     """Write the CRPS at y of the nearest neighbours of each weight: crps[row, size, kind of smoothing].
 
     Neighbours are in CSR form by increasing distance, with the shares that they count. ``order`` holds their places

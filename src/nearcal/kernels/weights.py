@@ -4,7 +4,10 @@ They are whole multiples of 2⁻⁵², so that no sum of them rounds: whatever w
 cumulated weights are the same to the last bit. A neighbour that counts has one such unit at least.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal.kernels.compile import inner, kernel, once, reduction
 from nearcal.kernels.summary import find_longest
@@ -14,7 +17,9 @@ EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
 _UNIT = 2.0**-52
 
 
-def weigh(indptr, distances, radius, kind):
+def weigh(
+    indptr: Any, distances: Any, radius: Any, kind: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Weigh neighbourhoods in CSR form.
 
     Returns the weights, the effective size 1 / Σ w², and the weight K(0) / Σ K that a point at the query itself would
@@ -46,7 +51,9 @@ def write_weights(indptr, distances, radius, kind, weights, effective_size, self
         _normalise(own, total)
 
 
-def weigh_points(indptr, distances, shares, radius, kind):
+def weigh_points(
+    indptr: Any, distances: Any, shares: Any, radius: Any, kind: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Weigh neighbourhoods in CSR form whose points have weights themselves: w ∝ share · K(d / u).
 
     Returns the same as :func:`weigh`; the point at the query has the weight that points there have on average.
