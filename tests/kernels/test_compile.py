@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba as nb
+
 from nearcal import _normal_scores
 from nearcal.kernels import compile as compiling
 
@@ -53,3 +55,11 @@ for part in weigh(indptr, distances, np.ones(300), EPANECHNIKOV) + moments:
         for _ in range(2)
     )
     assert compiled == loaded
+
+
+def test_functions_without_a_module_compile_beside_kernels():
+    """The listener that spares garbage collection sees the compilation of everybody's functions."""
+    made = {}
+    exec("def double(x): return 2 * x", {"__name__": None}, made)
+    assert made["double"].__module__ is None
+    assert nb.njit(made["double"])(21) == 42

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearcal.kernels.compile import inner, kernel, once, reduction
+from nearcal.kernels.summary import find_longest
 
 BLOCK = 64
 _LARGEST_CORRECTION = 3.0  # of a residual for its leverage
@@ -36,27 +37,43 @@ class Workroom(NamedTuple):
 
 def make_workroom(indptr: NDArray[np.int64], dimensions: int) -> Workroom:
     """Return room for the largest neighbourhood."""
-    blocks = max(-(-int(np.diff(indptr).max(initial=0)) // BLOCK), 1)
+    blocks = max(-(-find_longest(indptr) // BLOCK), 1)
     weights, scores, fit, leverage = (np.empty((blocks, BLOCK)) for _ in range(4))
     root, slope, offset = np.empty((dimensions, dimensions)), np.empty(dimensions), np.empty(dimensions)
     x, solved = np.empty((blocks, dimensions, BLOCK)), np.empty((dimensions, BLOCK))
     return Workroom(x, weights, scores, fit, leverage, root, slope, offset, solved)
 
 
-@kernel
-def adjust_linear(indptr, indices, weights, points, queries, owners, scores, least, ridge, room):
+def adjust_linear(
+    indptr: Any,
+    indices: Any,
+    weights: Any,
+    points: Any,
+    queries: Any,
+    owners: Any,
+    scores: Any,
+    least: Any,
+    ridge: Any,
+    room: Any,
+) -> NDArray[np.float64]:
     """Return the scores of all neighbours, one a pair, moved to the query of their neighbourhood.
 
     Neighbourhood g belongs to ``queries[owners[g]]``; those without an owner, or with fewer than ``least`` neighbours,
     keep their scores, and so do those in which position explains no more than chance would.
     """
     adjusted = scores.copy()
+    adjust_all(indptr, indices, weights, points, queries, owners, adjusted, least, ridge, room)
+    return adjusted
+
+
+@kernel
+def adjust_all(indptr, indices, weights, points, queries, owners, adjusted, least, ridge, room):
+    """Overwrite scores with those of :func:`adjust_linear`."""
     for group in range(len(indptr) - 1):
         start, stop = indptr[group], indptr[group + 1]
         if owners[group] >= 0 and stop - start >= least:
             blocks = _gather(indices[start:stop], weights[start:stop], adjusted[start:stop], points, room)
             _adjust(blocks, queries[owners[group]], ridge, room, adjusted[start:stop])
-    return adjusted
 
 
 @once

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, making_kernel
 
 _MOST_TERMS = 100_000
 _MOST_STEPS = 100
@@ -44,7 +44,7 @@ def _upper_fraction(a, x):
     return fraction
 
 
-@kernel
+@making_kernel
 def log_lower(a, x):
     """Return log P(a, x), the log-cdf, of arrays of shape (n,)."""
     result = np.empty(len(x))
@@ -54,7 +54,7 @@ def log_lower(a, x):
     return result
 
 
-@kernel
+@making_kernel
 def log_upper(a, x):
     """Return log Q(a, x), the log-survival function, of arrays of shape (n,)."""
     result = np.empty(len(x))
@@ -64,7 +64,7 @@ def log_upper(a, x):
     return result
 
 
-@kernel
+@making_kernel
 def lower_quantiles(a, log_p):
     """Solve log P(a, x) = log_p for log x.
 
@@ -87,7 +87,7 @@ def lower_quantiles(a, log_p):
     return result
 
 
-@kernel
+@making_kernel
 def upper_quantiles(a, log_q, start):
     """Solve log Q(a, x) = log_q for x by Newton steps; log Q is nearly linear in x here, and convex or concave."""
     result = np.empty(len(a))

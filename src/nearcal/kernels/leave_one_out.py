@@ -5,6 +5,8 @@ order of the sample for every row, and a smaller neighbourhood is a part of the 
 size.
 """
 
+from typing import Any
+
 import numpy as np
 
 from nearcal.kernels.compile import inner, kernel, once
@@ -39,15 +41,23 @@ def drop_own(indices, distances, own, kept_indices, kept_distances):
             kept_indices[row, i], kept_distances[row, i] = indices[row, j], distances[row, j]
 
 
-@kernel
-def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
+def prefix_crps(
+    indices: Any, distances: Any, values: Any, y: Any, sizes: Any, kinds: Any, scratch: Any, crps: Any
+) -> None:
     """Write the CRPS at y of the sample of each row's nearest neighbours: crps[row, size, kind of smoothing].
 
     ``values`` increase along a row; ``sizes`` decrease.
     """
+    doubles, integers = np.empty((4, indices.shape[1])), np.empty((2, indices.shape[1]), np.int32)
+    write_prefix_crps(indices, distances, values, y, sizes, kinds, doubles, integers, scratch, crps)
+
+
+@kernel
+def write_prefix_crps(indices, distances, values, y, sizes, kinds, doubles, integers, scratch, crps):
+    """Write the scores of :func:`prefix_crps`, with scratch for one row."""
     rows, width = indices.shape
-    near, ids, sample = np.empty(width), np.empty(width, np.int32), np.empty(width)
-    keys, labels, weights = np.empty(width), np.empty(width, np.int32), np.empty(width)
+    near, sample, keys, weights = doubles[0], doubles[1], doubles[2], doubles[3]
+    ids, labels = integers[0], integers[1]
     for row in range(rows):
         for i in range(width):
             near[i], ids[i], sample[i] = distances[row, i], indices[row, i], values[row, i]
@@ -74,12 +84,16 @@ def prefix_crps(indices, distances, values, y, sizes, kinds, scratch, crps):
                 crps[row, size, kind] = weighted_crps(sample, own, total, y[row])
 
 
-@kernel
-def sample_crps(values, weights, y, crps):
+def sample_crps(values: Any, weights: Any, y: Any, crps: Any) -> None:
     """Write the CRPS at y of the weighted sample of each row, (rows, width) tables in any order, of positive weight."""
-    rows, width = values.shape
-    sample, own, counts = np.empty(width), np.empty(width), np.empty(_BINS + 1, np.int64)
-    for row in range(rows):
+    width = values.shape[1]
+    write_sample_crps(values, weights, y, np.empty(width), np.empty(width), np.empty(_BINS + 1, np.int64), crps)
+
+
+@kernel
+def write_sample_crps(values, weights, y, sample, own, counts, crps):
+    """Write the scores of :func:`sample_crps`, with scratch for one row."""
+    for row in range(len(values)):
         _order(values[row], weights[row], counts, sample, own)
         crps[row] = weighted_crps(sample, own, add_up(own), y[row])
 

@@ -40,14 +40,14 @@ def _find_window(x, q, k):
 
 
 @once
-def _settle_ties(x, ids, q, k, start, square, indices, distances, r):
+def _settle_ties(x, ids, q, k, start, square, tied, indices, distances, r):
     """Fill row r when points at exactly the k-th distance are left outside: the smallest ids come in."""
     first, last = start, start + k
     while first > 0 and _square(x, first - 1, q) == square:
         first -= 1
     while last < len(x) and _square(x, last, q) == square:
         last += 1
-    tied, n_tied, inside = np.empty(last - first, np.int32), np.int64(0), np.int64(0)
+    n_tied, inside = np.int64(0), np.int64(0)
     for i in range(first, last):
         if _square(x, i, q) < square:
             indices[r, inside], distances[r, inside] = ids[i], np.sqrt(_square(x, i, q))
@@ -61,8 +61,8 @@ def _settle_ties(x, ids, q, k, start, square, indices, distances, r):
 
 
 @kernel
-def query_line(x, ids, queries, k, out):
-    """K nearest points of each query, unsorted, given the sorted points and their original indices."""
+def query_line(x, ids, queries, k, tied, out):
+    """K nearest points of each query, unsorted, given the sorted points, their indices, and scratch for as many."""
     for r in range(len(queries)):
         q = queries[r, 0]
         start = _find_window(x, q, k)
@@ -71,7 +71,7 @@ def query_line(x, ids, queries, k, out):
         out.radius[r] = np.sqrt(square)
         tied_before = start > 0 and _square(x, start - 1, q) == square
         if tied_before or (stop < len(x) and _square(x, stop, q) == square):
-            _settle_ties(x, ids, q, k, start, square, out.indices, out.distances, r)
+            _settle_ties(x, ids, q, k, start, square, tied, out.indices, out.distances, r)
             continue
         for i in range(k):
             out.indices[r, i] = ids[start + i]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nearcal._normal_scores import LEVEL_TOLERANCE
 from nearcal.kernels.compile import inner, kernel, once
+from nearcal.kernels.summary import find_longest
 
 _BINS = 256
 
@@ -38,7 +39,7 @@ def weighted_quantiles(
     of weight zero are never chosen. ``which[row]`` is the neighbourhood of a row; rows that follow each other and share
     one share its histogram.
     """
-    longest = int(np.diff(indptr).max(initial=0))
+    longest = find_longest(indptr)
     room = Room(
         keys=np.empty(longest, keys.dtype),
         bins=np.empty(longest, np.uint8),

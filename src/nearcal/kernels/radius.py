@@ -4,13 +4,13 @@ import numpy as np
 
 from nearcal.kernels.boxes import LEAF, list_leaves, measure_leaf
 from nearcal.kernels.brute import mark_reached, measure_hits
-from nearcal.kernels.compile import inner, kernel
+from nearcal.kernels.compile import inner, making_kernel, once
 from nearcal.kernels.filter import BLOCK, cut_score, list_hits, mark_block, shrink_queries
 from nearcal.kernels.select import append_below
 from nearcal.kernels.vector import ROWS
 
 
-@inner
+@once
 def _grow(array):
     """Copy an array into twice the room."""
     larger = np.empty(2 * len(array), array.dtype)
@@ -25,7 +25,7 @@ def _cap(radius):
     return radius * radius * (1.0 + 2.0**-50) + 1e-300
 
 
-@kernel
+@making_kernel
 def within_boxes(tree, queries, radii, most, near):
     """Row pointers, indices and distances of the points within a radius of each of the first queries, one for each.
 
@@ -52,7 +52,7 @@ def within_boxes(tree, queries, radii, most, near):
     return indptr, indices[:count].copy(), distances[:count].copy()
 
 
-@inner
+@once
 def _collect_pairs(blocks, queries, radius, most, batch):
     """Row, index and distance of every pair within the radius, block by block; of more than ``most``, where seen."""
     n_rows, zero = len(queries), np.int64(0)
@@ -83,7 +83,7 @@ def _collect_pairs(blocks, queries, radius, most, batch):
     return rows[:count], indices[:count], distances[:count]
 
 
-@kernel
+@making_kernel
 def within_blocks(blocks, queries, radius, most, batch):
     """Row pointers, indices and distances of the points within the radius of each query, for one batch of them.
 

@@ -1,6 +1,7 @@
 """Neighbours in the order of their scores: of the ranks of these among all, which are sorted by counting."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal.kernels.compile import inner, kernel, once
 from nearcal.kernels.summary import find_longest
@@ -10,17 +11,23 @@ _BITS = 9  # of a rank that one pass looks at; six where neighbours are few, and
 _FEW_BITS, _FEW_FOR_BITS = 6, 256
 
 
-@kernel
-def places_by_rank(indptr, indices, ranks):
+def places_by_rank(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], ranks: NDArray[np.int32]
+) -> NDArray[np.int64]:
     """Return the places of all neighbours, in CSR form, each neighbourhood in the order of its ranks.
 
     A radix sort of pairs (rank, place), both in one word; the ranks of different points differ.
     """
     longest = find_longest(indptr)
-    pairs, other = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     width = _FEW_BITS if longest < _FEW_FOR_BITS else _BITS
-    ends = np.empty(1 << width, np.int32)
-    places = np.empty(len(indices), np.int64)
+    pairs, places = np.empty((2, longest), np.uint64), np.empty(len(indices), np.int64)
+    write_places(indptr, indices, ranks, pairs[0], pairs[1], np.empty(1 << width, np.int32), width, places)
+    return places
+
+
+@kernel
+def write_places(indptr, indices, ranks, pairs, other, ends, width, places):
+    """Write the places of :func:`places_by_rank`."""
     for group in range(len(indptr) - 1):
         start, size = indptr[group], indptr[group + 1] - indptr[group]
         near = indices[start : start + size]
@@ -41,7 +48,6 @@ def places_by_rank(indptr, indices, ranks):
                 pairs, other = other, pairs
         for i in range(size):
             places[start + i] = start + np.int64(pairs[i] & np.uint64(2**32 - 1))
-    return places
 
 
 @once

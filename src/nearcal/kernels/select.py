@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcal.kernels.compile import inner, once
-from nearcal.kernels.vector import lowest_bit
+from nearcal.kernels.vector import bits, from_bits, lowest_bit
 
 BINS = 1024
 FEW = 24  # below this an insertion sort is cheaper than another pass
@@ -28,23 +28,23 @@ class Nearest(NamedTuple):
 class Scratch(NamedTuple):
     """Working space of a selection."""
 
-    keys: np.ndarray  # (capacity,) int64
+    values: np.ndarray  # (capacity,)
     ids: np.ndarray  # (capacity,) int32
     bins: np.ndarray  # (BINS,) int32
 
 
 def make_scratch(capacity: int) -> Scratch:
     """Working space to select among up to ``capacity`` candidates."""
-    return Scratch(np.empty(capacity, np.int64), np.empty(capacity, np.int32), np.empty(BINS, np.int32))
+    return Scratch(np.empty(capacity), np.empty(capacity, np.int32), np.empty(BINS, np.int32))
 
 
 @inner
-def _scale_bins(keys, start, stop):
-    """Offset and shift that map keys[start:stop] onto 0..BINS-1, keeping their order; shift -1 when all are equal."""
-    low = high = keys[start]
+def _scale_bins(values, start, stop):
+    """Offset and shift that map values[start:stop] onto 0..BINS-1, keeping their order; shift -1 when all are equal."""
+    low = high = bits(values[start])
     for i in range(start, stop):
-        low = min(low, keys[i])
-        high = max(high, keys[i])
+        low = min(low, bits(values[i]))
+        high = max(high, bits(values[i]))
     if low == high:
         return low, np.int64(-1)
     low = max(low, high - SPAN)
@@ -55,11 +55,11 @@ def _scale_bins(keys, start, stop):
 
 
 @inner
-def _find_bin(keys, start, stop, rank, low, shift, bins):
-    """Bin that holds the key of this rank (from 0) among keys[start:stop]."""
+def _find_bin(values, start, stop, rank, low, shift, bins):
+    """Bin that holds the value of this rank (from 0) among values[start:stop]."""
     bins[:] = 0
     for i in range(start, stop):  # keys end at high, and (high - low) >> shift < BINS: see ``_scale_bins``
-        bins[max(keys[i] - low, 0) >> shift] += 1
+        bins[max(bits(values[i]) - low, 0) >> shift] += 1
     b = 0
     below = bins[0]
     rank = min(rank, stop - start - 1)  # so many keys are in the bins: the loop ends among them, without a look at b
@@ -79,12 +79,11 @@ def _edges(b, low, shift):
 @inner
 def bound_smallest(values, size, k, scratch):
     """Cheap upper bound of the k-th smallest of values[:size]: within 1/128 of it, or 1/256 of the largest."""
-    keys = values.view(np.int64)
-    low, shift = _scale_bins(keys, np.int64(0), size)
+    low, shift = _scale_bins(values, np.int64(0), size)
     if shift < 0:
         return values[0]
-    b = _find_bin(keys, np.int64(0), size, k - 1, low, shift, scratch.bins)
-    edge = np.int64(_edges(b, low, shift)[1]).view(np.float64)
+    b = _find_bin(values, np.int64(0), size, k - 1, low, shift, scratch.bins)
+    edge = from_bits(_edges(b, low, shift)[1])
     return edge if edge < np.inf else np.inf  # past infinity the bits read NaN
 
 
@@ -126,35 +125,39 @@ def keep_below(values, ids, count, bound):
 
 
 @once
-def _split_at(keys, ids, start, stop, first, last, scratch):
-    """Keep, of keys[start:stop], those below ``first``, then those in first..last. Return where each part ends."""
+def _split_at(values, ids, start, stop, first, last, scratch):
+    """Keep, of values[start:stop], those below ``first``, then those in first..last. Return where each part ends."""
     width = np.uint64(last - first)
     kept = start
     spared = 0
     for i in range(start, stop):
-        key, label = keys[i], ids[i]
-        keys[kept], ids[kept] = key, label
+        value, label = values[i], ids[i]
+        key = bits(value)
+        values[kept], ids[kept] = value, label
         kept += key < first
         # One unsigned comparison: spelled `first <= key <= last`, the line above would become a branch too, and one
         # that is mispredicted every other time.
         if np.uint64(key - first) <= width:
-            scratch.keys[spared], scratch.ids[spared] = key, label
+            scratch.values[spared], scratch.ids[spared] = value, label
             spared += 1
     for i in range(spared):
-        keys[kept + i], ids[kept + i] = scratch.keys[i], scratch.ids[i]
+        values[kept + i], ids[kept + i] = scratch.values[i], scratch.ids[i]
     return kept, kept + spared
 
 
 @once
-def _sort_few(keys, ids, start, stop):
-    """Sort keys[start:stop] by (key, id), by insertion."""
+def _sort_few(values, ids, start, stop):
+    """Sort values[start:stop] by (key, id), by insertion."""
     for i in range(start + 1, stop):
-        key, label = keys[i], ids[i]
-        j = i
-        while j > start and (keys[j - 1] > key or (keys[j - 1] == key and ids[j - 1] > label)):
-            keys[j], ids[j] = keys[j - 1], ids[j - 1]
+        value, label = values[i], ids[i]
+        key, j = bits(value), i
+        while j > start:
+            before = bits(values[j - 1])
+            if before < key or (before == key and ids[j - 1] < label):
+                break
+            values[j], ids[j] = values[j - 1], ids[j - 1]
             j -= 1
-        keys[j], ids[j] = key, label
+        values[j], ids[j] = value, label
 
 
 @inner
@@ -183,18 +186,17 @@ def keep_smallest(values, ids, count, k, scratch):
 
     Among candidates at exactly the k-th distance the smallest ids win.
     """
-    keys = values.view(np.int64)
     start, stop = np.int64(0), count
     while stop > k and stop - start > FEW:
-        low, shift = _scale_bins(keys, start, stop)
+        low, shift = _scale_bins(values, start, stop)
         if shift < 0:
             keep_lowest_ids(ids, start, stop, k - start)
             return values[start]
-        b = _find_bin(keys, start, stop, k - 1 - start, low, shift, scratch.bins)
+        b = _find_bin(values, start, stop, k - 1 - start, low, shift, scratch.bins)
         first, last = _edges(b, low, shift)
-        start, stop = _split_at(keys, ids, start, stop, first, last, scratch)
+        start, stop = _split_at(values, ids, start, stop, first, last, scratch)
     if stop > k:
-        _sort_few(keys, ids, start, stop)
+        _sort_few(values, ids, start, stop)
     kth = values[start]
     for i in range(start, k):
         kth = max(kth, values[i])

@@ -1,14 +1,23 @@
 """Rows of numbers in increasing order: where others belong among them, and the shares of probability at each."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal.kernels.compile import kernel
 
 
-@kernel
-def count_not_above(table, values):
+def count_not_above(table: Any, values: Any) -> NDArray[np.int64]:
     """Return how many entries of each row of a table are <= each value of the same row, by bisection."""
     counts = np.empty(values.shape, np.int64)
+    write_counts(table, values, counts)
+    return counts
+
+
+@kernel
+def write_counts(table, values, counts):
+    """Write the counts of :func:`count_not_above`."""
     for row in range(len(values)):
         for j in range(values.shape[1]):
             low, high = 0, table.shape[1]
@@ -19,18 +28,23 @@ def count_not_above(table, values):
                 else:
                     high = middle
             counts[row, j] = low
-    return counts
 
 
-@kernel
-def middle_shares(weights, size, below, above, place):
+def middle_shares(weights: Any, size: Any, below: Any, above: Any, place: Any) -> NDArray[np.float64]:
     """Write the weight below and above the middle of each entry, and the entry that stands for it, one of some weight.
 
     An entry of weight zero has those of the last before it that has one, or of the first of the row. Given the size n
     of a row's sample, not NaN, shares p are (n p + ½) / (n + 1). Return Σ w² of each row.
     """
+    squares = np.zeros(len(weights))
+    write_middle_shares(weights, size, below, above, place, squares)
+    return squares
+
+
+@kernel
+def write_middle_shares(weights, size, below, above, place, squares):
+    """Write all of :func:`middle_shares`."""
     rows, width = weights.shape
-    squares = np.zeros(rows)
     for row in range(rows):
         first = 0
         while first < width - 1 and not weights[row, first] > 0.0:
@@ -56,4 +70,3 @@ def middle_shares(weights, size, below, above, place):
                 continue
             # the first of the row lies ahead of these, and is as it was left
             below[row, i], above[row, i] = below[row, place[row, i]], above[row, place[row, i]]
-    return squares

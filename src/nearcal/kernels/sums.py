@@ -9,6 +9,7 @@ the sum is as good as any of doubles. It takes no sort, and runs in vector lanes
 import numpy as np
 
 from nearcal.kernels.compile import inner, once
+from nearcal.kernels.vector import bits, from_bits
 
 _MAGNITUDE = np.int64(2**63 - 1)  # all bits of a double but that of its sign
 
@@ -45,22 +46,21 @@ def _inverse_unit(count, largest):
 @once
 def _exponent(x):
     """Return e with x < 2ᵉ, the least there is but for the smallest doubles: read off the bits, a call costs more."""
-    return (np.float64(x).view(np.int64) >> 52) - 1022
+    return (bits(x) >> 52) - 1022
 
 
 @once
 def _power_of_two(exponent):
-    return np.int64((exponent + 1023) << 52).view(np.float64)
+    return from_bits((exponent + 1023) << 52)
 
 
 @inner
 def largest_magnitude(terms):
     """Return max |x|: bits without that of the sign, read as integers, are in the same order, and compared by lanes."""
-    bits = terms.view(np.int64)
     largest = np.int64(0)
-    for i in range(len(bits)):
-        largest = max(largest, bits[i] & _MAGNITUDE)
-    return np.int64(largest).view(np.float64)
+    for i in range(len(terms)):
+        largest = max(largest, bits(terms[i]) & _MAGNITUDE)
+    return from_bits(largest)
 
 
 @once

@@ -112,10 +112,15 @@ def find_home(cut_dim, cut_value, queries, r, n_wanted):
     return first, last
 
 
-@kernel
-def find_leaves(cut_dim, cut_value, queries):
+def find_leaves(cut_dim: np.ndarray, cut_value: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Find the leaf whose cell contains each query."""
     numbers = np.empty(len(queries), np.int32)
+    write_leaves(cut_dim, cut_value, queries, numbers)
+    return numbers
+
+
+@kernel
+def write_leaves(cut_dim, cut_value, queries, numbers):
+    """Write the numbers of :func:`find_leaves`."""
     for r in range(len(queries)):
         numbers[r] = find_home(cut_dim, cut_value, queries, r, np.int64(1))[1] - 1
-    return numbers

@@ -1,12 +1,15 @@
 """How much of some targets each column of a table tells: an extremely randomised tree, judged on rows of its own."""
 
+from typing import Any
+
 import numpy as np
 
 from nearcal.kernels.compile import inner, kernel, once, reduction
 
 
-@kernel
-def tree_relevance(columns, targets, growing, judging, draws, least, relevance):
+def tree_relevance(
+    columns: Any, targets: Any, growing: Any, judging: Any, draws: Any, least: Any, relevance: Any
+) -> None:
     """Grow one tree and add to ``relevance[f]`` what its splits of column f explain of the targets.
 
     Each node tries as many random (column, threshold) pairs as ``draws`` holds for it, numbers uniform in [0, 1), and
@@ -15,9 +18,19 @@ def tree_relevance(columns, targets, growing, judging, draws, least, relevance):
     that product is zero on average, however hard the tree has searched. Sides have at least ``least`` growing rows.
     ``columns`` is (d, n), ``targets`` (n, t); ``growing`` and ``judging`` are reordered.
     """
-    bounds = np.empty((len(draws) + 1, 4), np.int64)
     kinds = targets.shape[1]
-    room, sums = np.empty((kinds + 1, len(growing))), np.empty((3, kinds))
+    bounds, room, sums = (
+        np.empty((len(draws) + 1, 4), np.int64),
+        np.empty((kinds + 1, len(growing))),
+        np.empty((3, kinds)),
+    )
+    add_relevance(columns, targets, growing, judging, draws, least, relevance, bounds, room, sums)
+
+
+@kernel
+def add_relevance(columns, targets, growing, judging, draws, least, relevance, bounds, room, sums):
+    """Do what :func:`tree_relevance` does, with scratch for the nodes that wait, and for one node."""
+    kinds = targets.shape[1]
     total, shift, confirmed = sums[0], sums[1], sums[2]
     _wait(bounds[0], np.int64(0), len(growing), np.int64(0), len(judging))
     waiting, node = 1, 0

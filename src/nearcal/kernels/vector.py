@@ -50,6 +50,26 @@ def lowest_bit(typingctx, word):
     return word(word), codegen
 
 
+@intrinsic
+def bits(typingctx, x):
+    """Return the bits of a double as an integer: ``view`` would compile the messages of its misuse along."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], _I64)
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def from_bits(typingctx, word):
+    """Return the double of such bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], _DOUBLE)
+
+    return types.float64(types.int64), codegen
+
+
 def _score_strip(builder, strip, n_pairs, queries, query_stride, steps, half_norms, query_steps):
     """Scores, by query and half strip, of a strip (n_pairs, STRIP, 2) of int16 points for ROWS int16 queries."""
     zero = ir.Constant(_INTS, None)

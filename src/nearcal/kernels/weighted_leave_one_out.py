@@ -1,5 +1,7 @@
 """Leave-one-out scores of neighbourhoods of many weights, from one search at the largest."""
 
+from typing import Any
+
 import numpy as np
 
 from nearcal._sample_weights import ENOUGH
@@ -8,15 +10,22 @@ from nearcal.kernels.leave_one_out import weighted_crps
 from nearcal.kernels.weights import add_up, smooth_all
 
 
-@kernel
-def weighted_prefix_crps(indptr, distances, shares, order, values, y, sizes, kinds, crps):
+def weighted_prefix_crps(
+    indptr: Any, distances: Any, shares: Any, order: Any, values: Any, y: Any, sizes: Any, kinds: Any, crps: Any
+) -> None:
     """Write the CRPS at y of the nearest neighbours of each weight: crps[row, size, kind of smoothing].
 
     Neighbours are in CSR form by increasing distance, with the shares that they count. ``order`` holds their places
     within a row in the order of their values, which are the first entries of a row of ``values`` and increase.
     """
-    longest = values.shape[1]
-    own, cut, weights, sample = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    room = np.empty((4, values.shape[1]))
+    write_weighted_prefix_crps(indptr, distances, shares, order, values, y, sizes, kinds, room, crps)
+
+
+@kernel
+def write_weighted_prefix_crps(indptr, distances, shares, order, values, y, sizes, kinds, room, crps):
+    """Write the scores of :func:`weighted_prefix_crps`, with scratch for one row."""
+    own, cut, weights, sample = room[0], room[1], room[2], room[3]
     for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
@@ -36,7 +45,8 @@ def weighted_prefix_crps(indptr, distances, shares, order, values, y, sizes, kin
                     own[i] *= cut[i]
                 total = add_up(own[:count])
                 if not total > 0.0:  # every neighbour at the edge: nothing but their weights tells them apart
-                    own[:count] = cut[:count]
+                    for i in range(count):
+                        own[i] = cut[i]
                     total = add_up(own[:count])
                 kept = 0
                 for i in range(stop - start):

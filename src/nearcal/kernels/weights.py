@@ -4,7 +4,10 @@ They are whole multiples of 2⁻⁵², so that no sum of them rounds: whatever w
 cumulated weights are the same to the last bit. A neighbour that counts has one such unit at least.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from nearcal.kernels.compile import inner, kernel, once, reduction
 from nearcal.kernels.summary import find_longest
@@ -14,8 +17,9 @@ EPANECHNIKOV, UNIFORM, TRIANGULAR, BIWEIGHT, GAUSSIAN = range(5)
 _UNIT = 2.0**-52
 
 
-@kernel
-def weigh(indptr, distances, radius, kind):
+def weigh(
+    indptr: Any, distances: Any, radius: Any, kind: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Weigh neighbourhoods in CSR form.
 
     Returns the weights, the effective size 1 / Σ w², and the weight K(0) / Σ K that a point at the query itself would
@@ -23,7 +27,14 @@ def weigh(indptr, distances, radius, kind):
     """
     rows = len(indptr) - 1
     weights, effective_size, self_weight = np.empty(len(distances)), np.empty(rows), np.empty(rows)
-    for row in range(rows):
+    write_weights(indptr, distances, radius, kind, weights, effective_size, self_weight)
+    return weights, effective_size, self_weight
+
+
+@kernel
+def write_weights(indptr, distances, radius, kind, weights, effective_size, self_weight):
+    """Write the results of :func:`weigh`."""
+    for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             effective_size[row] = self_weight[row] = 0.0
@@ -38,21 +49,26 @@ def weigh(indptr, distances, radius, kind):
         effective_size[row] = total * total / sum_squares_in_any_order(own, largest)
         self_weight[row] = 1.0 / total
         _normalise(own, total)
-    return weights, effective_size, self_weight
 
 
-@kernel
-def weigh_points(indptr, distances, shares, radius, kind):
+def weigh_points(
+    indptr: Any, distances: Any, shares: Any, radius: Any, kind: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Weigh neighbourhoods in CSR form whose points have weights themselves: w ∝ share · K(d / u).
 
     Returns the same as :func:`weigh`; the point at the query has the weight that points there have on average.
     """
     rows = len(indptr) - 1
-    weights = np.empty(len(distances))
-    effective_size = np.zeros(rows)
-    self_weight = np.zeros(rows)
+    weights, effective_size, self_weight = np.empty(len(distances)), np.zeros(rows), np.zeros(rows)
     terms = np.empty(find_longest(indptr))
-    for row in range(rows):
+    write_weights_of_points(indptr, distances, shares, radius, kind, terms, weights, effective_size, self_weight)
+    return weights, effective_size, self_weight
+
+
+@kernel
+def write_weights_of_points(indptr, distances, shares, radius, kind, terms, weights, effective_size, self_weight):
+    """Write the results of :func:`weigh_points` where neighbourhoods are not empty, with scratch for one."""
+    for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         if start == stop:
             continue
@@ -63,14 +79,14 @@ def weigh_points(indptr, distances, shares, radius, kind):
         largest = largest_magnitude(own)
         total = sum_in_any_order(own, len(own), largest)
         if not total > 0.0:
-            own[:] = share
+            for i in range(len(own)):
+                own[i] = share[i]
             largest = largest_magnitude(own)
             total = sum_in_any_order(own, len(own), largest)
         effective_size[row] = total * total / sum_squares_in_any_order(own, largest)
         typical = _sum_products(own, share, largest * largest_magnitude(share), terms)
         self_weight[row] = typical / (total * total)
         _normalise(own, total)
-    return weights, effective_size, self_weight
 
 
 @inner

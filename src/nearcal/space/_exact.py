@@ -87,7 +87,7 @@ class SortedLine:
     def nearest(self, points: FloatArray, k: int, eps: float) -> Neighbors:
         """Return the k nearest points of each query; ``eps`` saves nothing here and is ignored."""
         out = _empty_nearest(len(points), k)
-        query_line(self.x, self.ids, _freeze(points), k, out)
+        query_line(self.x, self.ids, _freeze(points), k, np.empty(len(self.ids), np.int32), out)
         return _as_lists(out)
 
     def within(self, points: FloatArray, radius: float, most: int = MOST_PAIRS) -> Neighbors:
