@@ -76,7 +76,7 @@ def teach(teacher: Teacher, rng: np.random.Generator) -> Lesson:
     new = teacher.recalibrate(Normal(np.zeros(len(blends)), 1.0), blends)
     tables = np.concatenate([teacher.left_out_tables(points), new.from_z(LEVEL_SCORES[np.newaxis])])
     described = np.concatenate([teacher.left_out_description(points), teacher.describe(blends)])
-    parts, trend = _parts_of(teacher, blends), None
+    parts, trend = parts_of(teacher, blends), None
     for ground, function, _ in parts:
         values = ground.share * np.concatenate([function.values[points], function(ground.points(blends))])
         trend = values if trend is None else trend + values
@@ -120,7 +120,7 @@ def blend(teacher: Teacher, points: IntArray, rng: np.random.Generator) -> Float
     return positions[asked] + share * (positions[other] - positions[asked])
 
 
-def _parts_of(teacher: Teacher, blends: FloatArray) -> tuple[Part, ...]:
+def parts_of(teacher: Teacher, blends: FloatArray) -> tuple[Part, ...]:
     """Return the trends that the teacher follows, with bumps between points, or else one of all scores."""
     grounds = teacher.grounds()
     found = [(ground, _learn_trend(teacher, ground, blends, _BUMPS)) for ground in grounds]
