@@ -73,3 +73,39 @@ def test_members_within_a_radius_are_refused():
     averaged = nc.AveragedRecalibrator([member, member]).fit(*calibration_set())
     with pytest.raises(nc.InvalidParameterError, match="must take the k nearest points"):
         nc.compile(averaged)
+
+
+def average_with_trends():
+    """Return an average of four members: two follow the same trend, one another, one none."""
+    dist, y, space = calibration_set(150, 3)
+    y = y + 3 * np.sin(2 * space[:, 2])
+    members = [
+        nc.LocalRecalibrator(k, quantile_rule="predictive", scaling="standard", corrections=corrections)
+        for k, corrections in ((60, [nc.Trend()]), (90, [nc.Trend()]), (100, []), (60, [nc.Trend()]))
+    ]
+    columns, weights = [[0, 2], [0, 2], [0, 1], [1, 2]], [0.4, 0.2, 0.1, 0.3]
+    return nc.AveragedRecalibrator(members, columns=columns, weights=weights).fit(dist, y, space)
+
+
+def test_students_follow_the_trends_of_all_members(tmp_path):
+    exact = average_with_trends()
+    grounds = AverageTeacher(exact).grounds()
+    np.testing.assert_allclose([one.share for one in grounds], [0.6, 0.3])
+    compiled = compile_quickly(exact, steps=100)
+    assert len(compiled.student_.bumps) == 2
+    dist, _, space = calibration_set(200, 3, seed=2)
+    told = sum(
+        ground.share * exact.members_[place].corrections_[0].location(ground.points(space))
+        for ground, place in zip(grounds, (0, 3), strict=True)
+    )
+    own = sum(bumps(space) for bumps in compiled.student_.bumps)
+    assert np.abs(own - told).mean() < 0.1 * np.abs(told - told.mean()).mean()  # centres are others
+    points, bumps = grounds[0].points(calibration_set(150, 3)[2]), compiled.student_.bumps[0]
+    apart = np.abs((points[:, np.newaxis] - bumps.origin) / bumps.width - bumps.centers).max(axis=2)
+    assert apart.min() > 0  # none is a calibration point
+    path = compiled.to_onnx(tmp_path / "trends.onnx", dist, levels=LEVELS)
+    inputs = {**family_of(dist).parameters(dist), "position": space}
+    assert_agrees(run_onnx(path, inputs), compiled.recalibrate(dist, space))
+    nc.save(compiled, tmp_path / "trends.nearcal")
+    again = nc.load(tmp_path / "trends.nearcal").recalibrate(dist, space)
+    np.testing.assert_array_equal(again.ppf(LEVELS), compiled.recalibrate(dist, space).ppf(LEVELS))

@@ -88,7 +88,7 @@ def in_shards(**options):
 
 def compiled(recalibrator):
     """Compile with students that hardly learn: files need no good ones."""
-    with patch.multiple(compiling, _FEWEST_STEPS=10, _MOST_STEPS=10), patch.object(lessons, "_BUMPS", 60):
+    with patch.multiple(compiling, _FEWEST_STEPS=10, _MOST_STEPS=10), patch.multiple(lessons, _BUMPS=60, _OWN_BUMPS=60):
         return nc.compile(recalibrator, tolerance=1e9)
 
 

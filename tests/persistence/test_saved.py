@@ -56,8 +56,9 @@ def test_nothing_is_taken_over_unchecked():
 def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
-        Alarm AveragedRecalibrator BlockedBrute BumpSettings Bumps CalibratedModel CalibrationMonitor CalibrationScores
-        Candidate Caution ColumnsModel Combination CombinedRecalibrator CompilationLoss CompiledRecalibrator
+        Alarm AveragedRecalibrator BlockedBrute Box BumpSettings Bumps CalibratedModel CalibrationMonitor
+        CalibrationScores Candidate Caution ColumnsModel Combination CombinedRecalibrator CompilationLoss
+        CompiledRecalibrator
         ConformalRecalibrator Cross CrossRecalibrator Curve EqualSteps Fade FaissIndex Features Fingerprint
         GlobalRecalibrator Guarantee GuaranteedRecalibrator HeldRows IdentityRecalibrator
         IsotonicRecalibrator KDTreeIndex KNNRegressor KNearest KeptArray KeptColumn KeptFrame KeptParts

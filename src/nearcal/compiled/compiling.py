@@ -33,6 +33,7 @@ from nearcal.space import Folds, as_folds
 
 TOLERANCE = 0.02
 _LEAST_POINTS = 20
+_FEW_ROWS = 2000  # of a lesson: the mean of several small networks then varies less than a larger one
 _STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
 
 
@@ -217,8 +218,9 @@ def _forms(fit: CrossFit, tolerance: float) -> Iterator[Form]:
     """Yield the best form of those tried so far, until somebody is content: a small one, then perhaps a larger one."""
     rows = max(len(lesson.positions) for lesson, _ in fit.lessons)
     steps = int(np.clip(_STEPS_A_ROW * rows, _FEWEST_STEPS, _MOST_STEPS))
-    has_trend = any(lesson.function is not None for lesson, _ in fit.lessons)
-    small = [Form(trend, Effort(64, steps)) for trend in ((True, False) if has_trend else (False,))]
+    has_trend = any(lesson.parts for lesson, _ in fit.lessons)
+    effort = Effort(16, steps, members=4) if rows < _FEW_ROWS else Effort(64, steps)
+    small = [Form(trend, effort) for trend in ((True, False) if has_trend else (False,))]
     best = fit.attempt(small[0])
     if best.loss > 0:
         best = min([best, *map(fit.attempt, small[1:])], key=lambda trial: trial.loss)

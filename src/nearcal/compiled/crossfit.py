@@ -21,7 +21,7 @@ from nearcal.recalibration.scores_of_rows import CurveOfEachRow
 from nearcal.scores import crps
 from nearcal.space import Fold, Folds
 
-_FOLDS = 5
+_FOLDS, _FOLDS_OF_FEW, _FEW_POINTS = 5, 10, 500  # without a fifth of few points both know much less than with all
 _MOST_POINTS = 10_000  # that are cross-fitted
 
 
@@ -46,7 +46,7 @@ class CrossFit:
     base : Distribution, optional
         The predictive distributions of its calibration points: CRPS is then of responses, else of scores.
     folds : Folds, optional
-        Which rows may speak for which; five random folds by default.
+        Which rows may speak for which; five random folds by default, ten of few points.
     rng : numpy.random.Generator
     """
 
@@ -145,5 +145,5 @@ def curve_of(tables: FloatArray) -> Curve:
 
 
 def _random_folds(n: int, rng: np.random.Generator) -> Sequence[Fold]:
-    number = rng.permutation(n) % min(_FOLDS, n)
+    number = rng.permutation(n) % min(_FOLDS_OF_FEW if n < _FEW_POINTS else _FOLDS, n)
     return [Fold(np.flatnonzero(number == one), np.flatnonzero(number != one)) for one in range(number.max() + 1)]

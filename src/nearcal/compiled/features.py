@@ -19,6 +19,51 @@ _LEAST_STEP = 1e-2  # of the range of a column: all knots together are that far 
 _BLOCK = 8  # rows that go through a product together: of more, some kernels of OpenBLAS treat the last ones differently
 
 
+@savable(space_map=instance(SpaceMap), on_sphere=flag, low=array(np.float32, (None,)), high=array(np.float32, (None,)))
+@dataclass(frozen=True)
+class Box:
+    """A scaled space, and the range of the calibration points in it.
+
+    Attributes
+    ----------
+    space_map : SpaceMap
+        To that space; ``on_sphere`` if directions are compared in it.
+    low, high : ndarray of shape (d,)
+        Ends of the columns there.
+    """
+
+    space_map: SpaceMap
+    on_sphere: bool
+    low: Singles
+    high: Singles
+
+    def __post_init__(self) -> None:
+        d = self.space_map.width
+        require(len(self.low) == len(self.high) == d, f"a box must have {d} columns, got {len(self.low)}")
+
+    @classmethod
+    def learn(cls, space_map: SpaceMap, positions: FloatArray, on_sphere: bool) -> Self:
+        """Learn from calibration positions, as they were given."""
+        points = _single(space_map(positions), on_sphere)
+        return cls(space_map, on_sphere, points.min(axis=0), points.max(axis=0))
+
+    def __call__(self, positions: FloatArray) -> Singles:
+        """Return positions in that space, in single precision, brought into the box."""
+        return np.clip(_single(self.space_map(positions), self.on_sphere), self.low, self.high)
+
+    def is_of(self, features: "Features") -> bool:
+        """Tell whether that is the box that features look into."""
+        own, other = self.space_map, features.space_map
+        parts = zip(
+            (own.center, own.matrix, self.low, self.high),
+            (other.center, other.matrix, features.low, features.high),
+            strict=True,
+        )
+        return self.on_sphere == features.on_sphere and all(
+            one is two or (one is not None and two is not None and np.array_equal(one, two)) for one, two in parts
+        )
+
+
 @savable
 @dataclass(frozen=True)
 class Features:

@@ -1,15 +1,18 @@
 """What a student is taught: what the exact recalibrator says at calibration points, each left out, and between them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._errors import InvalidInputError
+from nearcal.compiled.features import Box
 from nearcal.compiled.network import LEVEL_SCORES
-from nearcal.compiled.teachers import Teacher
+from nearcal.compiled.teachers import Ground, Teacher
 from nearcal.distributions import Normal
-from nearcal.recalibration.smooth import Choice, SmoothFunction
+from nearcal.recalibration.smooth import SHAPES, Choice, Shape, SmoothFunction
 from nearcal.recalibration.trend import learn_location
 from nearcal.space import View
 
@@ -17,9 +20,17 @@ MOST_POINTS = 8000  # calibration points in a lesson
 _MOST_BLENDS = 16_000
 _BLENDS = 4  # of every point with near ones
 _NEAR = 9  # among so many, the point itself included
-_BUMPS = 400  # of a trend
+_BUMPS, _OWN_BUMPS = 700, 400  # of a trend that the teacher follows, and of one that it does not
 _MOST_SCORE = 1e12  # whose squares and sums single precision holds
 _WORTH_ITS_TIME = 0.98  # of the error of round bumps, for pointed ones to be taken
+
+
+class Part(NamedTuple):
+    """A trend: where it is, the function, and the box of the calibration points there."""
+
+    ground: Ground
+    function: SmoothFunction
+    box: Box
 
 
 @dataclass(frozen=True)
@@ -35,10 +46,11 @@ class Lesson:
     described : ndarray of shape (m, 2)
         Logarithms of the isolation and of the effective size.
     trend : ndarray of shape (m,) or None
-        A smooth function of position learnt from all scores, at each point as it would be without it.
+        The sum of smooth functions of position learnt from all scores, at each point as it would be without it.
     rows, z, weights : ndarray of shape (c,)
         Numbers of the c calibration points, their scores, and how much each counts.
-    function : SmoothFunction or None
+    parts : tuple of Part
+        These functions: those that the teacher follows, or one.
     """
 
     positions: FloatArray
@@ -48,7 +60,7 @@ class Lesson:
     rows: IntArray
     z: FloatArray
     weights: FloatArray
-    function: SmoothFunction | None
+    parts: tuple[Part, ...]
 
     @property
     def points(self) -> int:
@@ -64,13 +76,14 @@ def teach(teacher: Teacher, rng: np.random.Generator) -> Lesson:
     new = teacher.recalibrate(Normal(np.zeros(len(blends)), 1.0), blends)
     tables = np.concatenate([teacher.left_out_tables(points), new.from_z(LEVEL_SCORES[np.newaxis])])
     described = np.concatenate([teacher.left_out_description(points), teacher.describe(blends)])
-    function, trend = _trend_of(teacher, blends), None
-    if function is not None:
-        trend = np.concatenate([function.values[points], function(teacher.scaled(blends))])
+    parts, trend = parts_of(teacher, blends), None
+    for ground, function, _ in parts:
+        values = ground.share * np.concatenate([function.values[points], function(ground.points(blends))])
+        trend = values if trend is None else trend + values
     weights = np.ones(len(calibration)) if calibration.weights is None else calibration.weights.relative
     lesson = Lesson(
         np.concatenate([positions[points], blends]), tables, described, trend, points, calibration.z[points],
-        weights[points], function,
+        weights[points], parts,
     )  # fmt: skip
     known = _known(lesson)
     if not known.points:
@@ -93,32 +106,60 @@ def _refuse_scores_beyond(lesson: Lesson) -> None:
 
 
 def blend(teacher: Teacher, points: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Return positions between calibration points and others near them, at random."""
+    """Return positions between calibration points and others near them, at random.
+
+    A point is none of the others: where it lies the exact recalibrator would repeat what it knows of its own response.
+    """
     positions = teacher.positions
     near = min(_NEAR, len(positions))
     asked = np.tile(points, _BLENDS)[:_MOST_BLENDS]
     others = np.tile(teacher.nearest(points, near), (_BLENDS, 1))[:_MOST_BLENDS]
-    other = others[np.arange(len(asked)), rng.integers(0, near, len(asked))]
+    other = others[np.arange(len(asked)), rng.integers(1, near, len(asked))]
+    other = np.where(other == asked, others[:, 0], other)  # of points in one place the nearest may be another
     share = rng.uniform(0.1, 0.9, size=(len(asked), 1))
     return positions[asked] + share * (positions[other] - positions[asked])
 
 
-def _trend_of(teacher: Teacher, blends: FloatArray) -> SmoothFunction | None:
-    """Return a trend of all scores for the student, as :class:`nearcal.Trend` has it, with bumps between points.
+def parts_of(teacher: Teacher, blends: FloatArray) -> tuple[Part, ...]:
+    """Return the trends that the teacher follows, with bumps between points, or else one of all scores."""
+    grounds = teacher.grounds()
+    found = [(ground, _learn_trend(teacher, ground, blends, _BUMPS)) for ground in grounds]
+    if not grounds:
+        found = [(teacher.ground, _choose_trend(teacher, blends))]
+    return tuple(
+        Part(ground, function, Box.learn(ground.space_map, teacher.positions, ground.on_sphere))
+        for ground, function in found
+        if function is not None
+    )
+
+
+def _choose_trend(teacher: Teacher, blends: FloatArray) -> SmoothFunction | None:
+    """Return a trend of all scores, as :class:`nearcal.Trend` has it.
 
     Round bumps are a product of matrices, pointed ones a sum over columns, and slower: these must gain something.
     """
-    points, calibration = teacher.scaled(teacher.positions), teacher.calibration
-    some = ((np.arange(min(_BUMPS, len(blends))) + 0.5) * len(blends) / min(_BUMPS, len(blends))).astype(np.intp)
-    centers, rows = teacher.scaled(blends[some]), np.arange(len(points))
-    view = View(points, teacher.index, rows, points)
     round_, pointed = (
-        learn_location(view, calibration, choice=Choice((shape,)), centers=centers) for shape in ("gaussian", "laplace")
+        _learn_trend(teacher, teacher.ground, blends, _OWN_BUMPS, (shape,)) for shape in ("gaussian", "laplace")
     )
     if round_ is None or pointed is None:
         return pointed if round_ is None else round_
-    errors = [float(np.abs(one.values - calibration.z).mean()) for one in (round_, pointed)]
+    errors = [float(np.abs(one.values - teacher.calibration.z).mean()) for one in (round_, pointed)]
     return pointed if errors[1] < _WORTH_ITS_TIME * errors[0] else round_
+
+
+def _learn_trend(
+    teacher: Teacher, ground: Ground, blends: FloatArray, most: int, shapes: Sequence[Shape] = SHAPES
+) -> SmoothFunction | None:
+    """Return a trend of all scores on a ground, with so many bumps at most."""
+    points, centers = ground.points(teacher.positions), ground.points(blends)
+    rows = {point.tobytes() for point in points}
+    centers = centers[[center.tobytes() not in rows for center in centers]]  # points may share a place with others
+    count = min(most, len(centers))
+    if not count:
+        return None
+    some = ((np.arange(count) + 0.5) * len(centers) / count).astype(np.intp)
+    view = View(points, teacher.index, np.arange(len(points)), points)
+    return learn_location(view, teacher.calibration, ground.settings, Choice(shapes), centers[some])
 
 
 def _known(lesson: Lesson) -> Lesson:

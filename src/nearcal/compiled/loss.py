@@ -64,8 +64,8 @@ class CompilationLoss:
     def loss(self) -> float:
         """The CRPS relative to that of the exact recalibrator, less 1; negative where it is better.
 
-        It is that of rows not seen, or in sample where that is worse: cross-fitted, both have learnt from four fifths
-        of the rows, and the exact one may gain more by the rest.
+        It is that of rows not seen, or in sample where that is worse: cross-fitted, both have learnt from a part of
+        the rows, and the exact one may gain more by the rest.
         """
         return max(float(self.compiled[0] / self.exact[0] - 1), self.in_sample) if self.rows else 0.0
 

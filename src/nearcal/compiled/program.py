@@ -5,7 +5,9 @@ and of the few functions of :class:`Operations`. Positions and parameters are in
 single; every other number is a constant of the program.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,10 +15,10 @@ from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray
 from nearcal.compiled.bases import BaseFamily
-from nearcal.compiled.features import FARTHEST, Features
+from nearcal.compiled.features import FARTHEST, Box, Features
 from nearcal.compiled.network import LARGEST_LOG, LEVEL_SCORES
 from nearcal.compiled.recalibrator import CompiledRecalibrator
-from nearcal.compiled.student import NODES, Bumps, Student
+from nearcal.compiled.student import NODES, Bumps, Student, middle_and_reach
 from nearcal.compiled.surroundings import Surroundings
 from nearcal.guarantees.bent_scores import PromisedReading
 from nearcal.recalibration.curve import Curve
@@ -142,23 +144,14 @@ def recalibration(
 def _read(ops: Operations, student: Student, surroundings: Surroundings, position: Any) -> tuple[Any, Any]:
     """Return tables with tails (n, q + 2) and the logarithm of isolation (n, 1), in double precision."""
     f = student.features
-    moved = position
-    if f.space_map.matrix is not None:
-        moved = moved - ops.constant(f.space_map.center[np.newaxis])
-        matrix = f.space_map.matrix
-        moved = moved * ops.constant(matrix[np.newaxis]) if matrix.ndim == 1 else moved @ ops.constant(matrix)
-    if f.on_sphere:
-        moved = moved / ops.sqrt(ops.total(moved * moved))
-    points = ops.single(ops.clip(moved, ops.constant(-FARTHEST), ops.constant(FARTHEST)))
-    inside = ops.clip(points, _one(ops, f.low), _one(ops, f.high))
+    points, inside = _points(ops, f, position)
     standard = (inside - _one(ops, f.center)) * _one(ops, f.scale)
     parts = [standard, _ranks(ops, f, standard)]
     location = ops.constant(student.location, single=True)
-    if student.bumps is not None:
-        trend = _bumps(ops, student.bumps, inside)
-        bumps = student.bumps
-        half, middle = max((bumps.high - bumps.low) / 2, 1e-12), bumps.mean + (bumps.high + bumps.low) / 2
-        parts.append((trend - ops.constant(middle, single=True)) / ops.constant(half, single=True))
+    if student.bumps:
+        trend = ops.single(_trend(ops, student, position, inside))
+        middle, reach = middle_and_reach(student.bumps)
+        parts.append((trend - ops.constant(middle, single=True)) / ops.constant(reach, single=True))
         location = location + trend * ops.constant(student.share, single=True)
     x, net = ops.concat(parts), student.network
     zero, huge = ops.constant(0.0, single=True), ops.constant(3e38, single=True)
@@ -178,6 +171,19 @@ def _read(ops: Operations, student: Student, surroundings: Surroundings, positio
     return ops.double(table), _isolation(ops, surroundings, known, ops.double(points - inside))
 
 
+def _points(ops: Operations, box: Box | Features, position: Any) -> tuple[Any, Any]:
+    """Return positions in a scaled space, in single precision, and brought into the box of the calibration points."""
+    moved, space_map = position, box.space_map
+    if space_map.matrix is not None:
+        moved = moved - ops.constant(space_map.center[np.newaxis])
+        matrix = space_map.matrix
+        moved = moved * ops.constant(matrix[np.newaxis]) if matrix.ndim == 1 else moved @ ops.constant(matrix)
+    if box.on_sphere:
+        moved = moved / ops.sqrt(ops.total(moved * moved))
+    points = ops.single(ops.clip(moved, ops.constant(-FARTHEST), ops.constant(FARTHEST)))
+    return points, ops.clip(points, _one(ops, box.low), _one(ops, box.high))
+
+
 def _ranks(ops: Operations, features: Features, standard: Any) -> Any:
     """Return the ranks of standardised columns; of few columns all at once, by products with what is mostly zeros."""
     zero, one = ops.constant(0.0, single=True), ops.constant(1.0, single=True)
@@ -192,12 +198,21 @@ def _ranks(ops: Operations, features: Features, standard: Any) -> Any:
     return ops.clip(way, zero, one) @ ops.constant(gather.reshape(d * q, d), single=True) - one
 
 
+def _trend(ops: Operations, student: Student, position: Any, inside: Any) -> Any:
+    """Return the sum of functions; what features look at need not be found twice."""
+    parts = (
+        _bumps(ops, one, inside if one.box.is_of(student.features) else _points(ops, one.box, position)[1])
+        for one in student.bumps
+    )
+    return reduce(operator.add, parts)
+
+
 def _bumps(ops: Operations, bumps: Bumps, inside: Any) -> Any:
     placed = (ops.double(inside) - ops.constant(bumps.origin[np.newaxis])) / ops.constant(bumps.width)
     exponent = _pointed(ops, bumps, placed) if bumps.shape == "laplace" else _round(ops, bumps, placed)
     total = ops.exp(ops.clip(exponent, ops.constant(-700.0), ops.constant(0.0)))
     total = total @ ops.constant(bumps.heights[:, np.newaxis])
-    return ops.single(ops.clip(total, ops.constant(bumps.low), ops.constant(bumps.high)) + ops.constant(bumps.mean))
+    return ops.clip(total, ops.constant(bumps.low), ops.constant(bumps.high)) + ops.constant(bumps.mean)
 
 
 def _round(ops: Operations, bumps: Bumps, placed: Any) -> Any:

@@ -1,14 +1,16 @@
 """A student: a small function of the position that says what the exact recalibrator would."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import array, float_array, instance, number, one_of, optional, require, savable
-from nearcal.compiled.features import Features, Singles, by_blocks
-from nearcal.compiled.lessons import Lesson
+from nearcal._saved import array, float_array, instance, number, one_of, require, savable, tuple_of
+from nearcal.compiled.features import Box, Features, Singles, by_blocks
+from nearcal.compiled.lessons import Lesson, Part
 from nearcal.compiled.network import (
     DESCRIBED,
     LARGEST_LOG,
@@ -21,25 +23,26 @@ from nearcal.compiled.network import (
     train,
 )
 from nearcal.recalibration.polish import LearntPolish
-from nearcal.recalibration.smooth import SHAPES, Shape, SmoothFunction
+from nearcal.recalibration.smooth import SHAPES, Shape
 
 NODES = len(LEVEL_SCORES)
 
 
 @savable(
-    shape=one_of(*SHAPES), origin=float_array(1), width=number(5e-324), centers=float_array(2), heights=float_array(1),
-    mean=number(), low=number(), high=number(),
+    box=instance(Box), shape=one_of(*SHAPES), origin=float_array(1), width=number(5e-324), centers=float_array(2),
+    heights=float_array(1), mean=number(), low=number(), high=number(),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Bumps:
-    """A smooth function of points: mean + Σ_l c_l exp(-|x - u_l|² / 2), in units of a width, the sum kept in bounds.
+    """A smooth function of position: mean + Σ_l c_l exp(-|x - u_l|² / 2), in units of a width, the sum kept in bounds.
 
     Pointed bumps are exp(-Σ_j |x_j - u_lj|).
 
     Its centres lie between calibration points, at none of them. Heights are large and cancel: it is computed in double
-    precision.
+    precision. Beyond the box of the calibration points it is what it is at the edge.
     """
 
+    box: Box
     shape: Shape
     origin: FloatArray
     width: float
@@ -52,16 +55,20 @@ class Bumps:
     def __post_init__(self) -> None:
         fits = self.centers.shape == (len(self.heights), len(self.origin))
         require(fits, f"centers must be {len(self.heights)} in {len(self.origin)} columns, got {self.centers.shape}")
+        width = len(self.box.low)
+        require(len(self.origin) == width, f"bumps must be in {width} columns, got {len(self.origin)}")
 
     @classmethod
-    def of(cls, trend: SmoothFunction) -> Self:
-        """Return the function of a trend, without its values at calibration points."""
+    def of(cls, part: Part) -> Self:
+        """Return the function of a trend, times its share, without its values at calibration points."""
+        trend, share = part.function, part.ground.share
         shape, width = trend.settings.shape, trend.settings.width
-        return cls(shape, trend.origin, width, trend.centers, trend.heights, trend.mean, trend.low, trend.high)
+        ends = share * trend.mean, share * trend.low, share * trend.high
+        return cls(part.box, shape, trend.origin, width, trend.centers, share * trend.heights, *ends)
 
-    def __call__(self, points: Any) -> FloatArray:
-        """Return the function at points of the scaled space."""
-        placed = (points - self.origin) / self.width
+    def __call__(self, positions: FloatArray) -> FloatArray:
+        """Return the function at positions as they are given."""
+        placed = (self.box(positions) - self.origin) / self.width
         total = by_blocks(lambda blocks: self._bumps(blocks) @ self.heights[:, np.newaxis], placed)[:, 0]
         return self.mean + np.clip(total, self.low, self.high)
 
@@ -93,13 +100,13 @@ class Form(NamedTuple):
 
 
 @savable(
-    features=instance(Features), bumps=optional(instance(Bumps)), share=number(), network=instance(Network),
+    features=instance(Features), bumps=tuple_of(instance(Bumps)), share=number(), network=instance(Network),
     location=number(), unit=number(0.0), increments=float_array(1), to_nodes=array(np.float64, (NODES - 1, NODES)),
     center=float_array(1), scale=float_array(1),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Student:
-    """Features and, if it has one, a trend; a network on both; and what its outputs mean.
+    """Features and, if it has one, a trend, the sum of one function or more; a network; and what its outputs mean.
 
     The table of a row is location + share · trend + unit · o₀ + Σ increments · exp(o), added up by ``to_nodes`` from
     the middle outwards: increments are positive, so quantiles never cross. A polish is part of ``to_nodes``, since
@@ -107,7 +114,7 @@ class Student:
     """
 
     features: Features
-    bumps: Bumps | None
+    bumps: tuple[Bumps, ...]
     share: float
     network: Network
     location: float
@@ -118,20 +125,22 @@ class Student:
     scale: FloatArray
 
     def __post_init__(self) -> None:
-        known = self.features.width + (self.bumps is not None)
+        known = self.features.width + bool(self.bumps)
         require(len(self.network.first) == known, f"network must take {known} inputs, got {len(self.network.first)}")
         require(len(self.increments) == NODES - 1 and (self.increments > 0).all(), "increments must be positive")
         require(len(self.center) == len(self.scale) == DESCRIBED, f"descriptions must be {DESCRIBED}")
-        width = len(self.features.low)
-        require(self.bumps is None or len(self.bumps.origin) == width, f"bumps must be in {width} columns")
+        d = len(self.features.space_map.center)
+        fits = all(len(one.box.space_map.center) == d for one in self.bumps)
+        require(fits, f"bumps must be functions of {d} columns")
 
     @classmethod
     def learn(cls, lesson: Lesson, features: Features, form: Form, rng: np.random.Generator) -> Self:
         """Learn a lesson."""
         points = features.points(lesson.positions)
-        inputs, bumps, share, less = features(features.inside(points)), None, 0.0, np.zeros(len(points))
-        if form.has_trend and lesson.function is not None and lesson.trend is not None:
-            bumps, trend = Bumps.of(lesson.function), lesson.trend
+        inputs, share, less = features(features.inside(points)), 0.0, np.zeros(len(points))
+        bumps: tuple[Bumps, ...] = ()
+        if form.has_trend and lesson.trend is not None:
+            bumps, trend = tuple(Bumps.of(part) for part in lesson.parts), lesson.trend
             share = _slope(trend, lesson.tables[:, NODES // 2])
             less = share * trend
             inputs = np.concatenate([inputs, bumps_input(bumps, trend)], axis=1)
@@ -157,8 +166,8 @@ class Student:
         inside = self.features.inside(points)
         inputs = self.features(inside)
         location: Any = np.float32(self.location)
-        if self.bumps is not None:
-            trend = self.bumps(inside) if trend is None else trend
+        if self.bumps:
+            trend = reduce(np.add, (one(positions) for one in self.bumps)) if trend is None else trend
             inputs = np.concatenate([inputs, bumps_input(self.bumps, trend)], axis=1)
             location = location + np.float32(self.share) * trend
         outputs = self.network(inputs)
@@ -177,11 +186,16 @@ class Student:
         return replace(self, to_nodes=self.to_nodes @ _reading_at(wanted, LEVEL_SCORES))
 
 
-def bumps_input(bumps: Bumps, trend: Any) -> Singles:
+def bumps_input(bumps: Sequence[Bumps], trend: Any) -> Singles:
     """Return the trend as one more input, brought to about the range of ranks, (n, 1)."""
-    half = max((bumps.high - bumps.low) / 2, 1e-12)
-    middle = bumps.mean + (bumps.high + bumps.low) / 2
+    middle, half = middle_and_reach(bumps)
     return ((np.asarray(trend, np.float32) - np.float32(middle)) / np.float32(half))[:, np.newaxis]
+
+
+def middle_and_reach(bumps: Sequence[Bumps]) -> tuple[float, float]:
+    """Return the middle of the range of a trend, and how far it reaches from there."""
+    reach = sum((one.high - one.low) / 2 for one in bumps)
+    return sum(one.mean + (one.high + one.low) / 2 for one in bumps), max(reach, 1e-12)
 
 
 def _slope(trend: FloatArray, values: FloatArray) -> float:

@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,37 @@ from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.fade import LearntFade, log_isolation
 from nearcal.recalibration.neighborhoods import KNearest, Neighborhood, WithinRadius
+from nearcal.recalibration.smooth import BumpSettings
 from nearcal.recalibration.steps import Steps
+from nearcal.recalibration.trend import LearntTrend
 from nearcal.recalibration.weighted_steps import steps_of
 from nearcal.space import CalibrationSpace, NeighborIndex, Scaling, SpaceMap
 
 LEAST_SIZE = 0.5  # of a neighbourhood, whose logarithm is taken
 _ASIDE = 1e-3  # standard deviation of columns that are seen but have no say in distances
+
+
+class Ground(NamedTuple):
+    """Where a recalibrator follows a trend: a map of positions, the settings of bumps there, and how much it counts.
+
+    Without settings they are yet to be chosen.
+    """
+
+    space_map: SpaceMap
+    on_sphere: bool
+    settings: BumpSettings | None
+    share: float
+
+    def points(self, positions: FloatArray) -> FloatArray:
+        """Return positions where distances are taken: on a sphere, if directions are compared."""
+        points = self.space_map(positions)
+        return points / np.linalg.norm(points, axis=1, keepdims=True) if self.on_sphere else points
+
+    def is_as(self, other: "Ground") -> bool:
+        """Tell whether a trend there would be the same."""
+        return self[1:3] == other[1:3] and all(
+            np.array_equal(one, two) for one, two in zip(_affine(self.space_map), _affine(other.space_map), strict=True)
+        )
 
 
 class Teacher:
@@ -95,10 +120,15 @@ class Teacher:
         placed = self.exact.space_map_(self.positions[points])
         return self.index.nearest(placed, k, 0.0).indices.reshape(len(points), k).astype(np.intp)
 
-    def scaled(self, positions: FloatArray) -> FloatArray:
-        """Return positions where distances are taken: on a sphere, if directions are compared."""
-        points = self.space_map(positions)
-        return points / np.linalg.norm(points, axis=1, keepdims=True) if self.metric == "cosine" else points
+    @property
+    def ground(self) -> Ground:
+        """Where distances are taken, for a trend of the student's own."""
+        return Ground(self.space_map, self.metric == "cosine", None, 1.0)
+
+    def grounds(self) -> list[Ground]:
+        """Return where it follows trends, none of them if it follows none."""
+        trend = next((one for one in self.exact.corrections_ if isinstance(one, LearntTrend)), None)
+        return [] if trend is None else [self.ground._replace(settings=trend.location.settings)]
 
     def own_isolation(self) -> FloatArray:
         """Return the isolation of calibration points among the others, increasing."""
@@ -152,6 +182,20 @@ class AverageTeacher(Teacher):
     def nearest(self, points: IntArray, k: int) -> IntArray:
         """Ask the heaviest."""
         return self._guide.nearest(points, k)
+
+    def grounds(self) -> list[Ground]:
+        """Return where members follow trends; those that follow the same one count together."""
+        found: list[Ground] = []
+        for member, columns, weight in zip(self.exact.members_, self.exact.columns_, self.exact.weights_, strict=True):
+            for own in Teacher(member).grounds():
+                space_map = _looking_at(list(columns), own.space_map, self.positions.shape[1])
+                ground = own._replace(space_map=space_map, share=float(weight))
+                same = next((place for place, one in enumerate(found) if one.is_as(ground)), None)
+                if same is None:
+                    found.append(ground)
+                else:
+                    found[same] = ground._replace(share=found[same].share + ground.share)
+        return found
 
     def own_isolation(self) -> FloatArray:
         """Ask the heaviest."""
@@ -216,13 +260,29 @@ def _joint_map(space_map: SpaceMap, columns: list[int], positions: FloatArray) -
     if columns == list(range(width)):
         return space_map
     others = [column for column in range(width) if column not in columns]
-    matrix = np.eye(len(columns)) if space_map.matrix is None else space_map.matrix
-    matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
+    own_center, matrix = _affine(space_map)
     deviation = positions[:, others].std(axis=0)
     joint = np.zeros((width, matrix.shape[1] + len(others)))
     joint[columns, : matrix.shape[1]] = matrix
     joint[others, matrix.shape[1] + np.arange(len(others))] = _ASIDE / np.where(deviation > 0, deviation, 1.0)
     center = np.zeros(width)
-    center[columns] = space_map.center if space_map.matrix is not None else 0.0
+    center[columns] = own_center
     center[others] = positions[:, others].mean(axis=0)
     return SpaceMap(center, joint, space_map.name)
+
+
+def _looking_at(columns: list[int], space_map: SpaceMap, width: int) -> SpaceMap:
+    """Return a map of all columns that looks at some of them."""
+    if columns == list(range(width)):
+        return space_map
+    own_center, own = _affine(space_map)
+    center, matrix = np.zeros(width), np.zeros((width, own.shape[1]))
+    center[columns], matrix[columns] = own_center, own
+    return SpaceMap(center, matrix, space_map.name)
+
+
+def _affine(space_map: SpaceMap) -> tuple[FloatArray, FloatArray]:
+    """Return the center and the matrix of a map, whatever it is made of."""
+    if space_map.matrix is None:
+        return np.zeros(len(space_map.center)), np.eye(len(space_map.center))
+    return space_map.center, np.diag(space_map.matrix) if space_map.matrix.ndim == 1 else space_map.matrix
