@@ -15,7 +15,7 @@ import numba as nb
 import numpy as np
 
 from nearcal.kernels.filter import BLOCK
-from nearcal.kernels.vector import ROWS, STRIP, lowest_bit, mark_strip, score_strip, sum_squares
+from nearcal.kernels.vector import ROWS, STRIP, bits, from_bits, lowest_bit, mark_strip, score_strip, sum_squares
 from nearcal.space import _exact
 from tests import reference
 
@@ -105,6 +105,16 @@ def _call_lowest_bit(word):
     return lowest_bit(word)
 
 
+@nb.njit(cache=True)
+def _call_bits(x):
+    return bits(x)
+
+
+@nb.njit(cache=True)
+def _call_from_bits(word):
+    return from_bits(word)
+
+
 def attack_sum_squares(rng, pages, wrong):
     d = 4 * int(rng.integers(1, 80))
     rows, query, out = (pages.copy(rng.normal(size=shape)) for shape in ((4, d), (d,), (4,)))
@@ -151,6 +161,20 @@ def attack_lowest_bit(rng, pages, wrong):
     bit = int(rng.integers(64))
     word = np.uint64(1) << np.uint64(bit) | np.uint64(int(rng.integers(2**62)) << bit & (2**64 - 1))
     assert _call_lowest_bit(np.uint64(word)) == bit
+
+
+def _any_word(rng):
+    return np.int64(rng.integers(-(2**63), 2**63))
+
+
+def attack_bits(rng, pages, wrong):
+    word = _any_word(rng)
+    assert _call_bits(word.view(np.float64)) == word
+
+
+def attack_from_bits(rng, pages, wrong):
+    word = _any_word(rng)
+    assert np.float64(_call_from_bits(word)).view(np.int64) == word
 
 
 # ---- the searches that use them -------------------------------------------------------------------------------------
@@ -219,6 +243,8 @@ ATTACKS = {
     "score_strip": attack_score_strip,
     "mark_strip": attack_mark_strip,
     "lowest_bit": attack_lowest_bit,
+    "bits": attack_bits,
+    "from_bits": attack_from_bits,
     "search": attack_search,
     "thinned_search": attack_thinned_search,
 }
