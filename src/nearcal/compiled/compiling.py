@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from nearcal._arrays import as_generator, check_number
 from nearcal._errors import CompilationError, InvalidInputError, InvalidParameterError
@@ -197,18 +198,19 @@ def study(
             f"dist_cal must be the distributions of the {n} calibration points that have a weight, got {len(dist_cal)}"
         )
     teacher = teacher_of(exact)
-    fit, lesson = CrossFit(teacher, dist_cal, folds, rng), teach(teacher, rng)
     found: dict[Form, tuple[Student, CompilationLoss, Trial]] = {}
-    for form in _forms(fit, tolerance):
-        if form in found:
-            continue
-        trial = fit.attempt(form)
-        student = Student.learn(lesson, features_of(teacher), form, rng)
-        student = student if trial.polish is None else student.polished(trial.polish)
-        loss = replace(fit.loss(trial), in_sample=in_sample_loss(student, lesson, dist_cal))
-        found[form] = student, loss, trial
-        if loss.loss <= tolerance:
-            break
+    with threadpool_limits(1, user_api="blas"):  # products of a batch are too small for more, as in tuning
+        fit, lesson = CrossFit(teacher, dist_cal, folds, rng), teach(teacher, rng)
+        for form in _forms(fit, tolerance):
+            if form in found:
+                continue
+            trial = fit.attempt(form)
+            student = Student.learn(lesson, features_of(teacher), form, rng)
+            student = student if trial.polish is None else student.polished(trial.polish)
+            loss = replace(fit.loss(trial), in_sample=in_sample_loss(student, lesson, dist_cal))
+            found[form] = student, loss, trial
+            if loss.loss <= tolerance:
+                break
     student, loss, trial = min(found.values(), key=lambda one: one[1].loss)
     surroundings = Surroundings.learn(teacher, trial.log_isolation[~np.isnan(trial.log_isolation)])
     return Study(CompiledRecalibrator.of(student, surroundings, loss, exact, n), fit.judged, trial.judged)
@@ -220,10 +222,9 @@ def _forms(fit: CrossFit, tolerance: float) -> Iterator[Form]:
     steps = int(np.clip(_STEPS_A_ROW * rows, _FEWEST_STEPS, _MOST_STEPS))
     has_trend = any(lesson.parts for lesson, _ in fit.lessons)
     effort = Effort(16, steps, members=4) if rows < _FEW_ROWS else Effort(64, steps)
-    small = [Form(trend, effort) for trend in ((True, False) if has_trend else (False,))]
-    best = fit.attempt(small[0])
-    if best.loss > 0:
-        best = min([best, *map(fit.attempt, small[1:])], key=lambda trial: trial.loss)
+    best = fit.attempt(Form(has_trend, effort))
+    if best.loss > 0 and has_trend and not fit.teacher.grounds():  # a trend that the teacher follows is worth it
+        best = min(best, fit.attempt(Form(False, effort)), key=lambda trial: trial.loss)
     if best.loss <= tolerance / 2:
         yield best.form
     large = fit.attempt(Form(best.form.has_trend, Effort(64, 2 * steps, members=2)))
