@@ -31,6 +31,7 @@ SUBJECTS = {
     "AveragedRecalibrator": ["AveragedRecalibrator", "AveragedRecalibrator, weighted"],
     "BlockedBrute": ["brute"],
     "BumpSettings": ["trend and caution"],
+    "Box": ["compiled, trend, faded to all"],
     "Bumps": ["compiled, trend, faded to all"],
     "CalibratedModel": ["CalibratedModel"],
     "CalibrationMonitor": ["CalibrationMonitor", "CalibrationMonitor after an alarm"],
