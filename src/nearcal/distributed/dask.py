@@ -60,7 +60,7 @@ def predict(
         Whether to tell how much of its recalibration a row has; if not said, with reliability, and where the model
         fades.
     reliability : bool
-        Whether to tell effective_size, radius, p_value and out_of_distribution, see :meth:`Recalibrated.reliability`.
+        Whether to tell effective_size, radius, p_value and out_of_distribution, see ``Recalibrated.reliability``.
     false_alarm : float
         Share of usual rows that may be flagged.
     keep : iterable of str

@@ -91,7 +91,7 @@ def calibrate_on_dask(
     model : model
         As in :func:`nearcal.calibrate`.
     frame : dask.dataframe.DataFrame
-        The inputs of the model, or the columns of a :class:`nearcal.adapters.ColumnsModel`, and the responses.
+        The inputs of the model, or the columns of a ``nearcal.adapters.ColumnsModel``, and the responses.
     y : str, optional
         The column of what was observed; a model of columns may know it.
     layer, recalibrator, tuning

@@ -37,7 +37,7 @@ def predict(
     frame : pyspark.sql.DataFrame
         With the columns that the model takes.
     coverage, quantiles, mean, std, trust, reliability, false_alarm, keep, skip_missing
-        As in :func:`nearcal.dask.predict`.
+        As in ``nearcal.dask.predict``.
 
     Returns
     -------

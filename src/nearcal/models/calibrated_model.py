@@ -189,7 +189,7 @@ class CalibratedModel:
         """Append points to the calibration set: what was predicted, and what happened.
 
         The model stays as it is, and what was chosen and learnt from the calibration set as a whole: settings, scaling,
-        corrections, and the spread of a point prediction. See :meth:`nearcal.LocalRecalibrator.update`; how the
+        corrections, and the spread of a point prediction. See ``LocalRecalibrator.update``; how the
         recalibrator was tuned (``tuning``) is not looked at again. Predictions made before stay as they were.
 
         Parameters
@@ -228,7 +228,7 @@ class CalibratedModel:
         Parameters
         ----------
         rows, keep_last
-            As in :meth:`nearcal.LocalRecalibrator.forget`.
+            As in ``LocalRecalibrator.forget``.
         """
         self._changing("forget")(rows, keep_last=keep_last)
         return self

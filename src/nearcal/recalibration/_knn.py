@@ -88,7 +88,7 @@ class KNNRegressor(LocalRecalibrator):
     def update(
         self, dist_cal: Distribution | None, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None
     ) -> Self:
-        """Append points to the calibration set, as in :meth:`LocalRecalibrator.update`; ``dist_cal`` is ignored.
+        """Append points to the calibration set, as in ``LocalRecalibrator.update``; ``dist_cal`` is ignored.
 
         The unit of responses, which tails and densities of neighbours that all agree are drawn in, is that of a fit on
         all points, unless there are corrections, which have learnt in the old one.
@@ -101,7 +101,7 @@ class KNNRegressor(LocalRecalibrator):
         return super().update(_identity(len(y), self.unit_), y, space, sample_weight=sample_weight)
 
     def relearn(self, *, groups: Any = None, time: Any = None, gap: Any = None) -> Self:
-        """Learn again all that was learnt from the calibration set, as :meth:`LocalRecalibrator.relearn` does."""
+        """Learn again all that was learnt from the calibration set, as ``LocalRecalibrator.relearn`` does."""
         self._require_fitted()
         y, given = self.calibration_.z * self.unit_, self.calibration_.given_weights
         return self.fit(None, y, self.positions(), groups=groups, time=time, gap=gap, sample_weight=given)

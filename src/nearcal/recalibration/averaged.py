@@ -199,7 +199,7 @@ class AveragedRecalibrator(RecalibratorOfMembers):
     # ---- a calibration set that changes ------------------------------------------------------------------------------
 
     def update(self, dist_cal: Distribution, y_cal: Any, space_cal: Any = None, *, sample_weight: Any = None) -> Self:
-        """Append points to the calibration set, as :meth:`LocalRecalibrator.update` does; corrections stay.
+        """Append points to the calibration set, as ``LocalRecalibrator.update`` does; corrections stay.
 
         Parameters
         ----------

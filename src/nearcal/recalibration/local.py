@@ -113,7 +113,7 @@ class LocalRecalibrator(ChangingSet):
     corrections_ : tuple of LearntCorrection
         The corrections as they were learnt; those that neighbourhoods are too small for are left out.
     positions_ : GrowingRows or None
-        Where calibration points are, as it was given, for :meth:`relearn`; None where they are the points of the index.
+        Where calibration points are, as it was given, for ``relearn``; None where they are the points of the index.
 
     References
     ----------

@@ -71,7 +71,7 @@ class ShardedRecalibrator(Recalibrator):
     """Recalibrate each prediction by the errors the model made nearby, in a calibration set larger than memory.
 
     As :class:`nearcal.LocalRecalibrator`, of calibration points that lie in shards: in a folder, mapped into memory and
-    searched through the page cache of the system, or on the workers of a cluster (:func:`nearcal.dask.calibrate`).
+    searched through the page cache of the system, or on the workers of a cluster (``nearcal.dask.calibrate``).
     Neighbours are those of one index over all points, ties included, and so are results, to the last bit; but of
     ``quantile_rule="conservative"`` a mean may differ by a rounding, as it does between searches.
 

@@ -43,14 +43,14 @@ class Trend(Correction):
     makes them spread as scores do where the row is. g is left out if its leave-one-out error is not below that of a
     constant by more than two standard errors.
 
-    f(x) = z̄ + Σ_l c_l b((x - u_l) / h) is a sum of bumps b, round ones, exp(-|v|²/2), or pointed ones, exp(-Σ_a |v_a|),
-    which follow steps and kinks along single columns. Their centres u_l are 700 calibration points, evenly spaced in
-    the order of their positions, or all. It is the least-squares fit with the penalty λ |f|², the norm being that of
-    the kernel (kernel ridge regression, in Nyström's approximation). The shape of bumps, h, of five multiples of the
-    median distance between points, and λ are those of the least leave-one-out error, which least squares know in closed
-    form. f is not extrapolated: it stays between its least and greatest values at calibration points. Of more than
-    5,000 points 5,000 stand for all, and scores more than six standard deviations from the median, as quartiles tell
-    it, are drawn in while f is learnt.
+    f(x) = z̄ + Σ_l c_l b((x - u_l) / h) is a sum of bumps b, round ones, ``exp(-|v|²/2)``, or pointed ones, ``exp(-Σ_a
+    |v_a|)``, which follow steps and kinks along single columns. Their centres u_l are 700 calibration points, evenly
+    spaced in the order of their positions, or all. It is the least-squares fit with the penalty ``λ |f|²``, the norm
+    being that of the kernel (kernel ridge regression, in Nyström's approximation). The shape of bumps, h, of five
+    multiples of the median distance between points, and λ are those of the least leave-one-out error, which least
+    squares know in closed form. f is not extrapolated: it stays between its least and greatest values at calibration
+    points. Of more than 5,000 points 5,000 stand for all, and scores more than six standard deviations from the median,
+    as quartiles tell it, are drawn in while f is learnt.
 
     It comes before all other corrections. Use it where the model is misspecified, so that its errors follow from
     position: what neighbours then differ by is what position does not tell.
