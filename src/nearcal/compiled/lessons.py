@@ -12,7 +12,7 @@ from nearcal.compiled.features import Box
 from nearcal.compiled.network import LEVEL_SCORES
 from nearcal.compiled.teachers import Ground, Teacher
 from nearcal.distributions import Normal
-from nearcal.recalibration.smooth import SHAPES, Choice, Shape, SmoothFunction
+from nearcal.recalibration.smooth import SHAPES, Choice, Shape, SmoothFunction, evenly_spaced
 from nearcal.recalibration.trend import learn_location
 from nearcal.space import View
 
@@ -154,12 +154,10 @@ def _learn_trend(
     points, centers = ground.points(teacher.positions), ground.points(blends)
     rows = {point.tobytes() for point in points}
     centers = centers[[center.tobytes() not in rows for center in centers]]  # points may share a place with others
-    count = min(most, len(centers))
-    if not count:
+    if not len(centers):
         return None
-    some = ((np.arange(count) + 0.5) * len(centers) / count).astype(np.intp)
     view = View(points, teacher.index, np.arange(len(points)), points)
-    return learn_location(view, teacher.calibration, ground.settings, Choice(shapes), centers[some])
+    return learn_location(view, teacher.calibration, ground.settings, Choice(shapes), evenly_spaced(centers, most))
 
 
 def _known(lesson: Lesson) -> Lesson:

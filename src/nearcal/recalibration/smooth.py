@@ -151,11 +151,11 @@ def learn_smooth(
     speakers = np.arange(len(targets)) if view.speakers is None else view.speakers
     # in the order of positions, so that which of them stand for all does not depend on the order of rows
     speakers = speakers[np.lexsort(view.points[speakers].T[::-1])]
-    rows = _evenly_spaced(speakers, _MOST_POINTS)
+    rows = evenly_spaced(speakers, _MOST_POINTS)
     data = _Data.of(view.points[rows], targets[rows], np.ones(len(rows)) if weights is None else weights[rows])
     if len(rows) < _LEAST_POINTS or np.ptp(data.targets) == 0:
         return None
-    at = _evenly_spaced(data.points, choice.most_centers) if centers is None else centers
+    at = evenly_spaced(data.points, choice.most_centers) if centers is None else centers
     with threadpool_limits(1, user_api="blas"):  # more gain little here, and lose much beside anything else
         fit = _chosen_fit(data, at, choice) if settings is None else data.fit(at, settings)
     if fit is None or (settings is None and not fit.error < data.error_of_the_mean()):
@@ -171,7 +171,7 @@ def learn_smooth(
 
 def _chosen_fit(data: "_Data", centers: FloatArray, choice: Choice) -> _Fit | None:
     """Choose shape and width with some of the points and centres, and the ridge with all; None in a single place."""
-    some, few = data.some(_POINTS_TO_CHOOSE), _evenly_spaced(centers, _CENTERS_TO_CHOOSE)
+    some, few = data.some(_POINTS_TO_CHOOSE), evenly_spaced(centers, _CENTERS_TO_CHOOSE)
     best = min(_tries(some, few, choice), key=lambda one: one.error, default=None)
     if best is None or (some is data and few is centers):
         return best
@@ -181,7 +181,7 @@ def _chosen_fit(data: "_Data", centers: FloatArray, choice: Choice) -> _Fit | No
 def _tries(data: "_Data", centers: FloatArray, choice: Choice) -> Iterator[_Fit]:
     """Yield the best fit of every shape and width of bumps."""
     for shape in choice.shapes:
-        unit = _typical_distance(_evenly_spaced(data.points, _PROBE), shape)
+        unit = _typical_distance(evenly_spaced(data.points, _PROBE), shape)
         if unit > 0:
             yield from (data.best_fit(centers, shape, factor * unit) for factor in choice.widths)
 
@@ -206,7 +206,7 @@ class _Data(NamedTuple):
         """Return so many points at most, to stand for all."""
         if len(self.points) <= most:
             return self
-        rows = _evenly_spaced(np.arange(len(self.points)), most)
+        rows = evenly_spaced(np.arange(len(self.points)), most)
         share = self.share[rows] / self.share[rows].sum()
         return self._replace(points=self.points[rows], targets=self.targets[rows], share=share)
 
@@ -271,7 +271,7 @@ def _solve(triangle: FloatArray, right: FloatArray, transposed: bool = False) ->
     return solution
 
 
-def _evenly_spaced(items: NDArray[Item], most: int) -> NDArray[Item]:
+def evenly_spaced(items: NDArray[Item], most: int) -> NDArray[Item]:
     """Return all items, or so many at evenly spaced places."""
     if len(items) <= most:
         return items

@@ -17,6 +17,7 @@ from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.leave_one_out import LeaveOneOut, find_others
 from nearcal.recalibration.neighborhoods import KNearest, smoothing_code
 from nearcal.recalibration.progress import Report, quiet
+from nearcal.recalibration.smooth import evenly_spaced
 from nearcal.recalibration.steps import Steps
 from nearcal.scores.arrays import sorted_sample_crps
 from nearcal.space import CalibrationSpace, Folds, Scaling, View, share_of
@@ -259,12 +260,12 @@ class Scorer:
         if n <= MOST_GLOBAL + 1:
             others: IntArray = np.arange(n - 1)
             return self.by_score[others + (others >= self.calibration.ranks[rows, np.newaxis])]
-        return np.tile(_evenly_spaced(self.by_score), (len(rows), 1))
+        return np.tile(evenly_spaced(self.by_score, MOST_GLOBAL), (len(rows), 1))
 
     def _all_who_speak(self, rows: IntArray, speakers: IntArray) -> NDArray[np.int32]:
         """Return all speakers by increasing score, or some at evenly spaced ranks that stand for all."""
         ordered = self._in_order(speakers)
-        return np.tile(ordered if len(ordered) <= MOST_GLOBAL else _evenly_spaced(ordered), (len(rows), 1))
+        return np.tile(evenly_spaced(ordered, MOST_GLOBAL), (len(rows), 1))
 
     # ---- corrections ------------------------------------------------------------------------------------------------
 
@@ -433,11 +434,6 @@ def score_prefixes(
     scratch = select.make_scratch(indices.shape[1])
     leave_one_out.prefix_crps(indices, distances, values.at(indices), values.y, sizes, kinds, scratch, crps)
     return crps * values.unit[:, np.newaxis, np.newaxis]
-
-
-def _evenly_spaced(ordered: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return points at evenly spaced places of an order, which stand for all."""
-    return ordered[((np.arange(MOST_GLOBAL) + 0.5) * len(ordered) / MOST_GLOBAL).astype(np.intp)]
 
 
 def _sample_crps(ordered: FloatArray, y: FloatArray) -> FloatArray:
