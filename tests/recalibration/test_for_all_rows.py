@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression, minimize_scalar
+from scipy.special import ndtr
 from scipy.stats import binom, kstest, norm
 
 import nearcal as nc
@@ -377,3 +378,39 @@ def test_bad_levels_and_scores_are_refused():
         out.quantile_bounds([[0.5]])
     with pytest.raises(nc.InvalidInputError, match="at least two different scores, got 1 rows"):
         fitted(np.array([0.0]))
+
+
+@pytest.mark.parametrize("caution", [nc.Caution(0.3), nc.Caution(0.0, 0.5), nc.Caution(0.2, 0.4)], ids=repr)
+def test_global_recalibration_leaves_a_share_to_the_model(caution, tmp_path):
+    y, new = np.random.default_rng(0).normal(0.2, 1.3, size=200), nc.Normal([0.0, 5.0, -3.0], [1.0, 2.0, 3.0])
+    base = nc.Normal(np.zeros(200), 1.0)
+    whole, cautious = (
+        nc.GlobalRecalibrator(quantile_rule="predictive", caution=one).fit(base, y) for one in (None, caution)
+    )
+    levels = ndtr([-2.4, -0.8, 0.0, 2.4])
+    keep = np.outer([1.0, 1.0, 1.0], (1 - caution.share) * (1 - caution.tails * np.array([1, 0, 0, 1])))
+    out = cautious.recalibrate(new)
+    expected = keep * new.z(whole.recalibrate(new).ppf(levels)) + (1 - keep) * new.z(new.ppf(levels))
+    np.testing.assert_allclose(new.z(out.ppf(levels)), expected, atol=1e-9)
+    nc.save(cautious, tmp_path / "one.nearcal")
+    loaded = nc.load(tmp_path / "one.nearcal")
+    assert loaded.caution == caution
+    np.testing.assert_array_equal(loaded.recalibrate(new).ppf(levels), out.ppf(levels))
+    more = nc.Normal(np.zeros(20), 1.0), np.linspace(-3, 3, 20)
+    again = nc.GlobalRecalibrator(quantile_rule="predictive", caution=caution)
+    again.fit(nc.Normal(np.zeros(220), 1.0), np.concatenate([y, more[1]]))
+    updated = loaded.update(*more).recalibrate(new)
+    np.testing.assert_array_equal(updated.ppf(levels), again.recalibrate(new).ppf(levels))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"caution": nc.Caution(0.1)}, "caution needs a continuous quantile_rule, .* got 'step'"),
+        ({"quantile_rule": "predictive", "caution": 0.1}, r"caution must be a nearcal\.Caution or None, got 0\.1"),
+        ({"quantile_rule": "predictive", "caution": nc.Caution(1.0)}, "share must be below 1"),
+    ],
+)
+def test_caution_that_cannot_be_is_refused(options, message):
+    with pytest.raises(nc.InvalidParameterError, match=message):
+        nc.GlobalRecalibrator(**options).fit(nc.Normal([0.0, 0.0], 1.0), [0.1, 0.2])

@@ -9,7 +9,7 @@ from nearcal.recalibration.pooling import table_crps
 from nearcal.tuning.averaging import Average, average_tables, cross_fitted, draw_members, folds_by_score
 from nearcal.tuning.finals import decide
 from nearcal.tuning.fitting import columns_of, spaces_of
-from tests.tuning.test_finals import CANDIDATES, made_up
+from tests.tuning.test_finals import made_up
 
 QUICK = {
     "smoothing": "biweight",
@@ -108,12 +108,12 @@ def with_average(crps, local=(9.0, 9.0), noise=0.5, **options):
 
 
 def test_an_average_is_taken_unless_one_is_clearly_better():
-    chosen = decide(with_average(8.5), CANDIDATES, True, None)
+    chosen = decide(with_average(8.5), 1.0, None)
     assert (chosen.weights, chosen.place) == ({2: 0.35, 3: 0.65}, 3)
-    assert decide(with_average(9.3), CANDIDATES, True, None).weights == {2: 0.35, 3: 0.65}  # not by two errors
-    assert len(decide(with_average(12.0), CANDIDATES, True, None).weights) == 1
+    assert decide(with_average(9.3), 1.0, None).weights == {2: 0.35, 3: 0.65}  # not by two errors
+    assert len(decide(with_average(12.0), 1.0, None).weights) == 1
     # an average that cannot bring half a percent is not worth its searches
-    assert len(decide(with_average(9.0, noise=1e-4), CANDIDATES, True, None).weights) == 1
+    assert len(decide(with_average(9.0, noise=1e-4), 1.0, None).weights) == 1
 
 
 def test_half_as_much_of_an_average_is_left_to_the_model():
@@ -122,7 +122,7 @@ def test_half_as_much_of_an_average_is_left_to_the_model():
     error, gain = total.std(ddof=1) / 10, total.mean()
     expected = 0.75 * (error / gain) ** 2
     assert 0.05 < expected < 1
-    assert decide(finals, CANDIDATES, True, None).caution == nc.Caution(pytest.approx(expected, abs=0.005))
+    assert decide(finals, 1.0, None).caution == nc.Caution(pytest.approx(expected, abs=0.005))
 
 
 # ---- what tune makes of it -------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ import pytest
 import nearcal as nc
 from nearcal.tuning.finals import Finals, decide
 
-LOCAL = [nc.Candidate("local", "a", "none", None, k, "uniform") for k in (100, 10)]
-CANDIDATES = [nc.Candidate("none"), nc.Candidate("global"), *LOCAL]
 N = 40
 
 
@@ -57,12 +55,12 @@ def test_every_kind_of_the_evidence_has_them_and_steps_have_none():
     assert np.isnan(by_steps.table["interval_score"]).all()
 
 
-def made_up(local, everyone=10.0, none=10.0, noise=0.0, n=100):
+def made_up(local, everyone=10.0, none=10.0, noise=0.0, n=100, wide=1.0):
     """Return finals of which each has a mean CRPS, with noise of a known standard error around the model's."""
     rows = np.tile([1.0, -1.0], n // 2) * np.sqrt((n - 1) / n)  # of variance 1 with n - 1
     crps = np.array([np.full(n, none), np.full(n, everyone), *(mean + noise * np.sqrt(n) * rows for mean in local)])
     interval = np.zeros_like(crps)
-    interval[:2] = 1.0  # local ones are better for sure: nothing of the tails is left to the model
+    interval[:2] = [[1.0], [wide]]  # local ones are better for sure: nothing of the tails is left to the model
     return Finals(list(range(len(crps))), np.arange(n), crps, interval, np.zeros_like(crps), None)
 
 
@@ -77,24 +75,55 @@ def made_up(local, everyone=10.0, none=10.0, noise=0.0, n=100):
     ],
 )
 def test_what_is_not_sure_is_left_to_the_model(local, noise, expected):
-    assert decide(made_up(local, noise=noise), CANDIDATES, True, None) == expected
+    assert decide(made_up(local, noise=noise), 1.0, None) == expected
 
 
 def test_global_recalibration_that_is_better_is_the_choice():
-    assert decide(made_up([9.0], everyone=8.0), CANDIDATES[:3], True, None) == ({1: 1.0}, None)
-    assert decide(made_up([], everyone=8.0), CANDIDATES[:2], True, None) == ({1: 1.0}, None)
-    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], True, None) == ({0: 1.0}, None)  # negligible
-    assert decide(made_up([], everyone=9.99), CANDIDATES[:2], False, None) == ({1: 1.0}, None)
+    assert decide(made_up([9.0], everyone=8.0, wide=0.0), 1.0, None) == ({1: 1.0}, None)
+    assert decide(made_up([], everyone=8.0, wide=0.0), 1.0, None) == ({1: 1.0}, None)
+    assert decide(made_up([], everyone=9.99), 1.0, None) == ({0: 1.0}, None)  # negligible
+
+
+@pytest.mark.parametrize(
+    ("noise", "most", "share"),
+    [
+        (0.2, 1.0, 0.0),  # 0.75 (0.2 / 2)² is not worth speaking of
+        (1.0, 1.0, 0.19),  # 0.75 (1 / 2)²
+        (1.0, 0.1, 0.1),  # PIT values are uneven: no more than so much
+        (3.0, 0.4, 0.4),
+    ],
+)
+def test_global_recalibration_leaves_to_the_model_what_is_not_sure(noise, most, share):
+    finals = made_up([], everyone=8.0)
+    finals.crps[1] += noise * np.sqrt(99) * np.tile([1.0, -1.0], 50)  # of standard error ``noise``
+    expected = nc.Caution(share, 0.5)  # intervals are no better: half of the tails, at most, is left
+    assert decide(finals, most, None) == ({1: 1.0}, expected)
+
+
+def test_global_recalibration_in_doubt_is_none_unless_the_model_is_off():
+    finals = made_up([], everyone=10.5)
+    assert decide(finals, 1.0, None) == ({0: 1.0}, None)
+    assert decide(finals, 0.3, None) == ({1: 1.0}, nc.Caution(0.3, 0.5))
+
+
+def test_few_rows_do_not_make_global_recalibration_look_better_than_it_is():
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(20):  # of models that are right
+        y = rng.normal(size=40)
+        table = nc.tune(nc.Normal(np.zeros(40), 1.0), y, y[:, np.newaxis], k=20, smoothing="biweight", time=False).table
+        gains.append(table["interval_score"][0] - table["interval_score"][1])
+    assert np.mean(gains) < 0
 
 
 def test_tails_count():
     finals = made_up([9.0, 9.1])
     finals.interval[2] = 10.0  # 0.03 × 10 is more than the difference in CRPS
-    assert decide(finals, CANDIDATES, True, None).place == 3
+    assert decide(finals, 1.0, None).place == 3
 
 
 def test_rows_of_one_unit_make_less_sure():
-    sure, unsure = (decide(made_up([8.0], noise=0.5), CANDIDATES[:3], True, units).caution for units in (None, UNITS))
+    sure, unsure = (decide(made_up([8.0], noise=0.5), 1.0, units).caution for units in (None, UNITS))
     assert 0 < sure.share < unsure.share
 
 
@@ -104,7 +133,7 @@ UNITS = np.arange(100) % 2 + 2 * (np.arange(100) // 10)  # all of one sign in ea
 def test_an_infinite_score_of_the_model_leaves_nothing_to_it():
     finals = made_up([9.0])
     finals.crps[0, 0] = np.inf
-    assert decide(finals, CANDIDATES[:3], True, None) == ({2: 1.0}, None)
+    assert decide(finals, 1.0, None) == ({2: 1.0}, None)
 
 
 def test_the_share_becomes_a_caution_and_is_told():
@@ -132,4 +161,4 @@ def test_of_the_tails_as_much_is_left_as_the_gain_of_interval_scores_is_in_doubt
     finals.interval[1:] = [[60.0], [50.0]]
     finals.interval[0] = 50 + gain + np.tile([1.0, -1.0], 50) * np.sqrt(99 / 100)  # of standard error 0.1
     expected = None if tails == 0 else nc.Caution(0.0, tails)
-    assert decide(finals, CANDIDATES[:3], True, None).caution == expected
+    assert decide(finals, 1.0, None).caution == expected

@@ -10,7 +10,7 @@ import nearcal as nc
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.space import CalibrationSpace, as_folds
 from nearcal.tuning.choice import mean_and_error
-from nearcal.tuning.row_order import is_dependent, is_normal, serial_correlation
+from nearcal.tuning.row_order import is_dependent, is_normal, serial_correlation, unevenness
 from nearcal.tuning.scoring import Scorer
 from tests.tuning.test_scoring import FAMILIES, calibration_set
 
@@ -241,3 +241,17 @@ def test_without_units_the_test_is_scipys():
             assert is_normal(z, None, None, level)
         for level in (p * (1 + 1e-9), 3 * p):
             assert not is_normal(z, None, None, level)
+
+
+def test_unevenness_is_the_statistic_of_cramer_and_von_mises():
+    rng = np.random.default_rng(0)
+    z = rng.normal(0.2, 1.2, size=300)
+    plain = unevenness(z, None, None)
+    assert plain == pytest.approx(stats.cramervonmises(z, "norm").statistic)
+    assert unevenness(z, None, np.full(300, 0.7)) == pytest.approx(plain)
+    assert unevenness(np.repeat(z, 10), np.repeat(np.arange(300), 10), None) < 2 * plain  # copies tell nothing more
+
+
+def test_of_even_scores_the_mean_unevenness_is_a_sixth():
+    rng = np.random.default_rng(0)
+    assert np.mean([unevenness(rng.normal(size=50), None, None) for _ in range(2000)]) == pytest.approx(1 / 6, rel=0.06)

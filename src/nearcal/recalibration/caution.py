@@ -9,6 +9,7 @@ import numpy as np
 from nearcal._arrays import FloatArray, check_number
 from nearcal._errors import InvalidParameterError
 from nearcal._saved import number, savable
+from nearcal.distributions.interpolation import Interpolated
 from nearcal.recalibration.corrections import Correction, LearntCorrection
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.fade import mix_curve
@@ -90,13 +91,12 @@ class LearntCaution(LearntCorrection):
 
     def bend(self, curve: Curve) -> Curve:
         """Draw quantiles of scores to those of N(0, 1)."""
-        drawn = mix_curve(curve, np.full(len(curve.line.values), 1 - self.share))
-        return drawn if self.tails == 0 else _draw_tails(drawn, self.tails)
+        drawn = mix_curve(curve, np.full(len(curve.line.values), 1 - self.share)).line
+        return Curve(drawn if self.tails == 0 else _draw_tails(drawn, self.tails), is_shared=curve.is_shared)
 
 
-def _draw_tails(curve: Curve, tails: float) -> Curve:
+def _draw_tails(line: Interpolated, tails: float) -> Interpolated:
     """Return q(s) + λ w(s) (s - q(s)), with w the share at a score, and λ <= 1 that which keeps a row's order."""
-    line = curve.line
     weights = tails * np.clip((np.abs(line.scores) - _TAILS_FROM) / (_TAILS_TO - _TAILS_FROM), 0.0, 1.0)
     way = weights * (line.scores - line.values)
     heights, lost = np.diff(line.values, axis=1), -np.diff(way, axis=1)
@@ -107,4 +107,4 @@ def _draw_tails(curve: Curve, tails: float) -> Curve:
     drawn.values = np.maximum.accumulate(line.values + share * way, axis=1)  # increasing but for rounding
     drawn.slope_below = line.slope_below + share * weights[:, :1] * (1 - line.slope_below)
     drawn.slope_above = line.slope_above + share * weights[:, -1:] * (1 - line.slope_above)
-    return Curve(drawn)
+    return drawn

@@ -10,12 +10,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray, IntArray, check_choice
-from nearcal._errors import InvalidInputError
+from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal._sample_weights import PointWeights, average
 from nearcal._saved import count, instance, require, savable
+from nearcal.distributions import AVERAGED_SCORES as SCORES
 from nearcal.distributions import Distribution, require_distribution
 from nearcal.recalibration.base import Recalibrator, is_empty, read_calibration
 from nearcal.recalibration.calibration_scores import CalibrationScores
+from nearcal.recalibration.caution import Caution, LearntCaution
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.result import Recalibrated
 from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
@@ -151,6 +153,9 @@ class GlobalRecalibrator(RecalibratorOfAllRows):
     ----------
     quantile_rule : {"step", "interpolated", "predictive", "conservative"}
         As in :class:`LocalRecalibrator`.
+    caution : Caution, optional
+        What is left to the model; it needs a continuous quantile rule. Scores are then known by their quantiles at 41
+        levels, Φ(-4), Φ(-3.8), …, Φ(4), with straight lines in between and Normal tails.
 
     Examples
     --------
@@ -161,15 +166,34 @@ class GlobalRecalibrator(RecalibratorOfAllRows):
     array([1., 1.])
     """
 
-    def __init__(self, *, quantile_rule: QuantileRule = "step") -> None:
+    def __init__(self, *, quantile_rule: QuantileRule = "step", caution: Caution | None = None) -> None:
         self.quantile_rule = quantile_rule
+        self.caution = caution
 
     def _learn(self, calibration: CalibrationScores) -> Curve | EqualSteps:
         check_choice(self.quantile_rule, QUANTILE_RULES, "quantile_rule")
+        learnt = self._learnt_caution()
         steps = steps_of(calibration, conservative=self.quantile_rule == "conservative")
         if self.quantile_rule not in CONTINUOUS_RULES:
             return steps
-        return steps.curve(predictive=self.quantile_rule == "predictive")
+        law = steps.curve(predictive=self.quantile_rule == "predictive")
+        if learnt is None:
+            return law
+        # points that happen to lie close to one another would hold up tails that are drawn
+        return learnt.bend(Curve.shared(SCORES, law.before(SCORES[np.newaxis])[0]))
+
+    def _learnt_caution(self) -> LearntCaution | None:
+        """Validate what is left to the model, and return what is done."""
+        if self.caution is None:
+            return None
+        if not isinstance(self.caution, Caution):
+            raise InvalidParameterError(f"caution must be a nearcal.Caution or None, got {self.caution!r}")
+        if self.quantile_rule not in CONTINUOUS_RULES:
+            raise InvalidParameterError(
+                f"caution needs a continuous quantile_rule, one of {CONTINUOUS_RULES}, got {self.quantile_rule!r}"
+            )
+        self.caution.check()
+        return self.caution.learnt
 
 
 @savable(**LEARNT, law_=instance(Curve))

@@ -14,6 +14,7 @@ from nearcal.tuning.choice import standing
 
 _DRAWS = 20  # candidates drawn into an average, with replacement: weights are multiples of a twentieth
 _FOLDS = 5
+_RANDOM_FOLDS = 10
 
 
 class Average(NamedTuple):
@@ -80,3 +81,15 @@ def folds_by_score(z: FloatArray, units: IntArray | None) -> IntArray:
         folds[np.argsort(z, kind="stable")] = np.arange(len(z)) % _FOLDS
         return folds
     return np.unique(units, return_inverse=True)[1] % _FOLDS
+
+
+def folds_at_random(z: FloatArray, units: IntArray | None) -> IntArray:
+    """Return the fold of every row, by a draw of ranks, whatever the order of rows; of units by their number.
+
+    In folds by rank the scores of each are those of all, and what all rows have in common would not look in doubt.
+    """
+    if units is not None:
+        return folds_by_score(z, units)
+    folds = np.empty(len(z), dtype=np.intp)
+    folds[np.argsort(z, kind="stable")] = np.random.default_rng(0).permutation(len(z)) % _RANDOM_FOLDS
+    return folds

@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 _FREE = 2 / 3  # of the score without recalibration: up to there, what brings less costs little to give up
 _LEAST_SHARE = 1e-3  # of the usual rate of false alarms of a fade, however much recalibration brings
-_NEGLIGIBLE = 2e-3  # of the best score: not worth a less simple choice, however certain
+NEGLIGIBLE = 2e-3  # of the best score: not worth a less simple choice, however certain
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def choose(
     there are finals.
     """
     errors = 1 if rule == "one-standard-error" else 2
-    enough = np.fmax(errors * comparison.difference_std_error, _NEGLIGIBLE * comparison.mean[comparison.best])
+    enough = np.fmax(errors * comparison.difference_std_error, NEGLIGIBLE * comparison.mean[comparison.best])
     within = np.flatnonzero((comparison.difference <= enough) & comparison.is_complete)
     if rule == "best":
         return comparison.best, len(within)

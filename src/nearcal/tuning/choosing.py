@@ -39,7 +39,7 @@ from nearcal.tuning.finals import Decision, can_play, decide, play
 from nearcal.tuning.fitting import Fit, spaces_of
 from nearcal.tuning.promising import promise_choice
 from nearcal.tuning.racing import EFFORT_NAMES, EFFORTS, Clock, EffortName
-from nearcal.tuning.row_order import folds_of, is_normal, order_of
+from nearcal.tuning.row_order import folds_of, is_normal, order_of, unevenness
 from nearcal.tuning.scoring import Places, Scorer
 from nearcal.tuning.weighted_scoring import WeightedScorer
 
@@ -57,6 +57,7 @@ USUAL: dict[str, Any] = {  # what "auto" means
 _WIDE, _LEADING = 256, 50  # columns beyond which a space is reduced, and to how many components
 _POINTS_A_COLUMN = 5  # with fewer, the narrowest of all directions that whitening stretches are chance
 _UNIFORM_ENOUGH = 0.05  # p-value of PIT values below which a model is not taken for calibrated overall
+_EVEN = 3 / 6  # of the unevenness of PIT values: three times what chance makes of it
 
 
 @dataclass(frozen=True)
@@ -214,8 +215,10 @@ def tune(
         0.03 × 95% interval score, or an average of some (``members``) that does better. If e is the standard error of
         the gain g over no recalibration in that sum, 1.5 (e / g)² of every prediction, half of that of an average, is
         left to the model (:class:`Caution`), and as much of the tails by the gain of interval scores, half at most;
-        where the former is all, or global recalibration does better, the choice is between the two simple ones by the
-        rule below. Given ``time``, only those local candidates may be finalists that ask at least as many neighbours
+        where the former is all, or global recalibration does better, the choice is that, with what is left of it by
+        the rule of averages; or none, where that is all, or where it gains less than a five-hundredth. If PIT values are
+        not uniform by the test below, 1 / 2W² is left at most, with W² the statistic of Cramér and von Mises, of mean
+        1/6 where they are. Given ``time``, only those local candidates may be finalists that ask at least as many neighbours
         as any within one standard error of the best. "best" takes the smallest mean CRPS. The others take, of all
         candidates whose paired difference from the best is within that many standard errors of the difference, or
         within a five-hundredth of the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test
@@ -379,7 +382,8 @@ def tune(
                     menu.polish, menu.quantile_rule, members if rule == "cautious" else 1,
                 )  # fmt: skip
             if rule == "cautious":
-                decision = decide(finals, candidates, is_calibrated, units)
+                most = 1.0 if is_calibrated else min(_EVEN / unevenness(z, units, shares), 1.0)
+                decision = decide(finals, most, units)
         if _is_auto(fade) or fade is True:
             menu = replace(menu, fade=fade_by_gain(candidates, comparison, decision.place))
         by_time = order_of(folds, groups, time, len(y))

@@ -221,14 +221,14 @@ def explain(
         untouched = comparison.mean[[candidate.kind for candidate in candidates].index("none")]
         score += f" against {format_number(untouched)} without recalibration"
     score += f"; {how}" if how else ""
+    left = "" if decision.caution is None else _left(decision.caution)
     if finals is not None and chosen.kind == "local":
-        left = "" if decision.caution is None else _left(decision.caution)
         among = f"of {len(finals.places)} finalists of {len(candidates)} candidates"
         if len(decision.weights) == 1:
             return f"Chose {chosen}: the best in CRPS and 95% interval score {among}, {score}{left}."
         return f"Chose an average {among}: {_average_words(candidates, decision, finals)}; the first has {score}{left}."
     if finals is not None:
-        return f"Chose {chosen}: no local candidate of {len(candidates)} is better beyond doubt, {score}."
+        return f"Chose {chosen}: no local candidate of {len(candidates)} is better beyond doubt, {score}{left}."
     if place == comparison.best:
         return f"Chose {chosen}: the best of {len(candidates)} candidates, {score}."
     return (

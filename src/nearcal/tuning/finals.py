@@ -23,9 +23,9 @@ from nearcal.recalibration.pooling import table_crps
 from nearcal.recalibration.score_laws import QuantileRule, ScoreLaw
 from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.weighted_steps import steps_of
-from nearcal.tuning.averaging import Average, cross_fitted, draw_members, folds_by_score
+from nearcal.tuning.averaging import Average, cross_fitted, draw_members, folds_at_random, folds_by_score
 from nearcal.tuning.candidates import Candidate
-from nearcal.tuning.choice import Comparison, choose, mean_and_error, standing
+from nearcal.tuning.choice import NEGLIGIBLE, mean_and_error, standing
 from nearcal.tuning.evidence import KINDS
 from nearcal.tuning.scoring import Scorer
 
@@ -104,7 +104,7 @@ def play(
     return finals._replace(average=_average(scorer, finals, played, polish, members))
 
 
-def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool, units: IntArray | None) -> Decision:
+def decide(finals: Finals, most: float, units: IntArray | None) -> Decision:
     """Return what is chosen, and what is left to the model.
 
     It is an average of local finalists, unless the one of the least total score is better by more than two standard
@@ -113,7 +113,9 @@ def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool,
     g by how much the choice is better than the model, and e the standard error of that, 1.5 (e / g)² is left to the
     model, half of that of an average, as James and Stein would; where that is all, the choice is between no
     recalibration and global recalibration alone, as it is where the latter does better. Of the tails as much is left to
-    the model by the gain of interval scores, but half of them at most.
+    the model by the gain of interval scores, but half of them at most. Of global recalibration as much is left as of an
+    average, all where it gains less than a five-hundredth; but ``most`` at most, which is below 1 where the model is
+    not calibrated overall.
     """
     units, weights = None if units is None else units[finals.rows], finals.weights
     means = [standing(mean_and_error(own, units, weights)[0]) for own in finals.total]
@@ -129,14 +131,17 @@ def decide(finals: Finals, candidates: Sequence[Candidate], is_calibrated: bool,
             doubt = _DOUBT_OF_AVERAGE
             chosen = {finals.places[place]: float(w) for place, w in enumerate(finals.average.weights) if w > 0}
     share = _doubt(*mean_and_error(finals.total[none] - total, units, weights), doubt)
-    if share < 1 and mean < means[everyone]:
-        with np.errstate(invalid="ignore"):  # infinite intervals of both
-            gain = finals.interval[none] - interval
-        tails = min(_doubt(*mean_and_error(gain, units, weights), doubt), _MOST_OFTAILS)
-        caution = Caution(_worth_leaving(share, _LEAST_SHARE), _worth_leaving(tails, _LEAST_OFTAILS))
-        return Decision(chosen, caution if caution.learnt else None)
-    simple = Comparison.of(finals.total[:2], units, weights)
-    return Decision({choose(candidates[:2], simple, "two-standard-errors", is_calibrated)[0]: 1.0})
+    if not (share < 1 and mean < means[everyone]):
+        chosen, interval, doubt = {finals.places[everyone]: 1.0}, finals.interval[everyone], _DOUBT_OF_AVERAGE
+        gain, error = mean_and_error(finals.total[none] - finals.total[everyone], units, weights)
+        share = min(_doubt(gain, error, doubt) if gain > NEGLIGIBLE * means[none] else 1.0, most)
+        if not share < 1:
+            return Decision({finals.places[none]: 1.0})
+    with np.errstate(invalid="ignore"):  # infinite intervals of both
+        narrower = mean_and_error(finals.interval[none] - interval, units, weights)
+    tails = min(_doubt(*narrower, doubt), _MOST_OFTAILS)
+    caution = Caution(_worth_leaving(share, _LEAST_SHARE), _worth_leaving(tails, _LEAST_OFTAILS))
+    return Decision(chosen, caution if caution.learnt else None)
 
 
 def _doubt(gain: float, error: float, weight: float) -> float:
@@ -173,8 +178,7 @@ def _play_one(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool
         base = scorer.dist[rows]
         return _Played(base._from_z(np.tile(_AT, (len(rows), 1))), _log_score(base, scorer.y[rows]))
     if candidate.kind == "global":
-        law, base = steps_of(scorer.calibration).curve(predictive=rule == "predictive"), scorer.dist[rows]
-        return _Played(law.values(base, np.tile(_AT, (len(rows), 1))), _log_score(base, scorer.y[rows], law))
+        return _play_global(scorer, rows, rule)
     assert candidate.k is not None
     assert candidate.smoothing is not None
     space = scorer.places[candidate.place]
@@ -204,6 +208,20 @@ def _play_one(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool
     for table in (values, log, scores):
         table[np.isnan(own_scores[rows])] = np.nan
     return _Played(values, log, scores)
+
+
+def _play_global(scorer: Scorer, rows: IntArray, rule: QuantileRule) -> _Played:
+    """Play global recalibration: each row by the law of those in other folds, so that none speaks for itself."""
+    values, log = np.empty((len(rows), len(_AT))), np.empty(len(rows))
+    folds = folds_at_random(scorer.calibration.z, None if scorer.folds is None else scorer.folds.units)
+    for fold in np.unique(folds[rows]):
+        others = np.flatnonzero(folds != fold)
+        speakers = scorer.calibration.restricted(others) if len(others) else scorer.calibration
+        law, own = steps_of(speakers).curve(predictive=rule == "predictive"), np.flatnonzero(folds[rows] == fold)
+        base = scorer.dist[rows[own]]
+        values[own] = law.values(base, np.tile(_AT, (len(own), 1)))
+        log[own] = _log_score(base, scorer.y[rows[own]], law)
+    return _Played(values, log)
 
 
 def _average(scorer: Scorer, finals: Finals, played: Sequence[_Played], polish: bool, members: int) -> Average | None:

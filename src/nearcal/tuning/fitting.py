@@ -66,7 +66,7 @@ class Fit:
             calibration = self.calibration
             if self.by_time is not None:
                 calibration = calibration.restricted(latest_rows(calibration.z, self.by_time))
-            return GlobalRecalibrator(quantile_rule=self.quantile_rule).fit_scores(calibration)
+            return GlobalRecalibrator(quantile_rule=self.quantile_rule, caution=caution).fit_scores(calibration)
         polish = Polish(drift=self.by_time is not None) if self.polish else None
         if len(chosen) == 1:
             return self._local(first, polish, caution)

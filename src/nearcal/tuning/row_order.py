@@ -64,6 +64,21 @@ def _threshold(n: int) -> float:
     return max(LEAST_CORRELATION, -float(ndtri(FALSE_ALARM)) / np.sqrt(n))
 
 
+def unevenness(z: FloatArray, units: IntArray | None, weights: FloatArray | None) -> float:
+    """Return the statistic of Cramér and von Mises of the PIT values of scores, of mean 1/6 where they are uniform.
+
+    It is n ∫ (F - p)² dp, with n the number of rows that are as good as independent, and F the distribution of PIT
+    values, which counts half of every row at its value.
+    """
+    p = ndtr(z)
+    order = np.argsort(p, kind="stable")
+    shares = np.full(len(p), 1 / len(p)) if weights is None else weights[order] / weights.sum()
+    middle = np.cumsum(shares) - shares / 2
+    size = len(p) if weights is None else effective_size(weights)
+    square = float(np.sum(shares * ((middle - p[order]) ** 2 + shares**2 / 12)))
+    return size * effective_share(p, units) * square
+
+
 def is_normal(z: FloatArray, units: IntArray | None, weights: FloatArray | None, level: float) -> bool:
     """Tell whether the Kolmogorov-Smirnov test lets scores be standard Normal at a level, given which rows depend.
 
