@@ -220,8 +220,8 @@ def tune(
         are not uniform by the test below, 1 / 2W² is left at most, with W² the statistic of Cramér and von Mises, of
         mean 1/6 where they are. Given ``time``, only those local candidates may be finalists that ask at least as many
         neighbours as any within one standard error of the best. "best" takes the smallest mean CRPS. The others take,
-        of all candidates whose paired difference from the best is within that many standard errors of the difference, or
-        within a five-hundredth of the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test
+        of all candidates whose paired difference from the best is within that many standard errors of the difference,
+        or within a five-hundredth of the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test
         rejects at the 5% level that PIT values are uniform; else global, if it scores better than none; else the best.
         Two errors, since the best of a hundred candidates owes something to chance. Without a continuous
         ``quantile_rule`` "cautious" is "two-standard-errors".
