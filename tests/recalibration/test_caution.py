@@ -27,9 +27,11 @@ def test_scores_are_averaged(share, before):
 KNOTS = np.linspace(-3, 3, 31)
 
 
-def drawn_naively(values, tails):
-    """Draw the tails of one row to the model's, knot by knot, as far as every step keeps half of its height."""
-    way = [tails * min(max(abs(s) - 1, 0), 1) * (s - q) for s, q in zip(KNOTS, values, strict=True)]
+def drawn_naively(values, tails, middle=0.0):
+    """Draw parts of one row to the model's, knot by knot, as far as every step keeps half of its height."""
+    outer = [min(max(abs(s) - 1, 0), 1) for s in KNOTS]
+    parts = [tails * one + middle * (1 - one) for one in outer]
+    way = [part * (s - q) for part, s, q in zip(parts, KNOTS, values, strict=True)]
     share = 1.0
     for left in range(len(values) - 1):
         height, lost = values[left + 1] - values[left], way[left] - way[left + 1]
@@ -49,6 +51,19 @@ def test_tails_are_drawn_to_the_model_s():
     np.testing.assert_allclose(out.line.slope_above, 0.5 + 0.5 * spread, rtol=1e-6)
     for row, own in zip(out.line.values, values, strict=True):
         share, expected = drawn_naively(own, 0.5)
+        assert share == 1.0
+        np.testing.assert_allclose(row, expected, atol=1e-12)
+
+
+def test_the_middle_is_drawn_to_the_model_s():
+    rng = np.random.default_rng(0)
+    values = rng.uniform(-0.2, 0.2, size=(20, 1)) + rng.uniform(0.9, 1.2, size=(20, 1)) * KNOTS
+    out = LearntCaution(0.0, 0.1, 0.6).bend(Curve(Interpolated(KNOTS[np.newaxis], values, normal_tails=True)))
+    inner = np.abs(KNOTS) <= 1
+    np.testing.assert_allclose(out.line.values[:, inner], 0.4 * values[:, inner] + 0.6 * KNOTS[inner])
+    np.testing.assert_allclose(out.line.slope_above, 0.9 * values[:, -1:] / 3 + 0.1, atol=0.3)
+    for row, own in zip(out.line.values, values, strict=True):
+        share, expected = drawn_naively(own, 0.1, 0.6)
         assert share == 1.0
         np.testing.assert_allclose(row, expected, atol=1e-12)
 

@@ -106,6 +106,22 @@ def test_global_recalibration_in_doubt_is_none_unless_the_model_is_off():
     assert decide(finals, 0.3, None) == ({1: 1.0}, nc.Caution(0.3, 0.5))
 
 
+@pytest.mark.parametrize(
+    ("gain", "middle"),
+    [
+        (2.0, 0.0),  # sure
+        (0.5, 0.0),  # 1.5 (0.1 / 0.5)² is not worth speaking of
+        (0.2, 0.37),  # 1.5 (0.1 / 0.2)², less next to nothing that is left of all
+        (-0.5, 0.95),  # worse
+    ],
+)
+def test_where_intervals_alone_are_better_the_tails_alone_are_mended(gain, middle):
+    finals = made_up([10.0 - gain], noise=0.1)
+    finals.interval[0] = 100.0
+    caution = decide(finals, 1.0, None).caution
+    assert caution == (nc.Caution(0.0, 0.0, middle) if middle > 0 else None)
+
+
 def test_few_rows_do_not_make_global_recalibration_look_better_than_it_is():
     rng = np.random.default_rng(0)
     gains = []

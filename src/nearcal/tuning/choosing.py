@@ -214,12 +214,13 @@ def tune(
         "cautious" scores a dozen finalists again, as they will be used, and takes the local one of the least CRPS +
         0.03 × 95% interval score, or an average of some (``members``) that does better. If e is the standard error of
         the gain g over no recalibration in that sum, 1.5 (e / g)² of every prediction, half of that of an average, is
-        left to the model (:class:`Caution`), and as much of the tails by the gain of interval scores, half at most;
-        where the former is all, or global recalibration does better, the choice is that, with what is left of it by
-        the rule of averages; or none, where that is all, or where it gains less than a five-hundredth. If PIT values
-        are not uniform by the test below, 1 / 2W² is left at most, with W² the statistic of Cramér and von Mises, of
-        mean 1/6 where they are. Given ``time``, only those local candidates may be finalists that ask at least as many
-        neighbours as any within one standard error of the best. "best" takes the smallest mean CRPS. The others take,
+        left to the model (:class:`Caution`), and as much of the tails by the gain of interval scores, half at most, or
+        of the middle by the gain in CRPS; where the former is all, or global recalibration does better, the choice is
+        that, with what is left of it by the rule of averages; or none, where that is all, or where it gains less than a
+        five-hundredth. If PIT values are not uniform by the test below, 1 / 2W² is left at most, with W² the statistic
+        of Cramér and von Mises, of mean 1/6 where they are. Given ``time``, only those local candidates may be
+        finalists that ask at least as many neighbours as any within one standard error of the best.
+        "best" takes the smallest mean CRPS. The others take,
         of all candidates whose paired difference from the best is within that many standard errors of the difference,
         or within a five-hundredth of the best's score, the simplest: no recalibration, unless a Kolmogorov-Smirnov test
         rejects at the 5% level that PIT values are uniform; else global, if it scores better than none; else the best.

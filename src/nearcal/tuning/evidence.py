@@ -249,6 +249,7 @@ def _average_words(candidates: Sequence[Candidate], decision: "Decision", finals
 
 def _left(caution: Caution) -> str:
     """Return in words what is left to the model."""
-    shares = {"every prediction": caution.share, "its tails" if caution.share else "the tails": caution.tails}
+    of = "its" if caution.share else "the"
+    shares = {"every prediction": caution.share, f"{of} tails": caution.tails, f"{of} middle": caution.middle}
     parts = [f"{share:.0%} of {what}" for what, share in shares.items() if share > 0]
-    return f"; left to the model: {' and '.join(parts)}"
+    return f"; left to the model: {', '.join(parts)}"

@@ -42,7 +42,8 @@ _WORTH_IT = 5e-3  # of its score, by which an average must be able to be better 
 _DOUBT = 1.5  # share left to the model, in squared standard errors relative to the gain
 _DOUBT_OF_AVERAGE = 0.75  # the same for an average, whose gain owes next to nothing to chance
 _LEAST_SHARE = 0.05  # left to the model, below which none is
-_LEAST_OFTAILS, _MOST_OFTAILS = 0.25, 0.5  # the same of the tails, however much in doubt their gain is
+_LEAST_OFPART = 0.25  # the same of the tails, and of the middle
+_MOST_OFTAILS, _MOST_OFMIDDLE = 0.5, 0.95  # however much in doubt their gain is
 
 _AT = np.concatenate([SCORES, ndtri([(1 - _WIDE) / 2, (1 + _WIDE) / 2])])  # scores at which quantiles are known
 
@@ -109,38 +110,45 @@ def decide(finals: Finals, most: float, units: IntArray | None) -> Decision:
 
     It is an average of local finalists, unless the one of the least total score is better by more than two standard
     errors of the difference, or the average by less than half a percent, for certain: it costs as many searches. The
-    score of the best owes something to chance, that of the average next to nothing. With
-    g by how much the choice is better than the model, and e the standard error of that, 1.5 (e / g)² is left to the
-    model, half of that of an average, as James and Stein would; where that is all, the choice is between no
-    recalibration and global recalibration alone, as it is where the latter does better. Of the tails as much is left to
-    the model by the gain of interval scores, but half of them at most. Of global recalibration as much is left as of an
-    average, all where it gains less than a five-hundredth; but ``most`` at most, which is below 1 where the model is
-    not calibrated overall.
+    score of the best owes something to chance, that of the average next to nothing. With g by how much the choice is
+    better than the model, and e the standard error of that, 1.5 (e / g)² is left to the model, half of that of an
+    average, as James and Stein would; where that is all, the choice is between no recalibration and global
+    recalibration alone, as it is where the latter does better. Of the tails as much is left to the model by the gain of
+    interval scores, but half of them at most, and of the middle by the gain in CRPS: where intervals alone are better,
+    the tails alone are mended. Of global recalibration as much is left as of an average, all where it gains less than a
+    five-hundredth; but ``most`` at most, which is below 1 where the model is not calibrated overall.
     """
     units, weights = None if units is None else units[finals.rows], finals.weights
     means = [standing(mean_and_error(own, units, weights)[0]) for own in finals.total]
     none, everyone = 0, 1
     best = min(range(2, len(means)), key=means.__getitem__, default=none)
-    mean, total, interval = means[best], finals.total[best], finals.interval[best]
-    chosen, doubt = {finals.places[best]: 1.0}, _DOUBT
+    mean, total, interval, crps = means[best], finals.total[best], finals.interval[best], finals.crps[best]
+    chosen, doubt, limit = {finals.places[best]: 1.0}, _DOUBT, 1.0
     if finals.average is not None:
         averaged = finals.average.crps + TAILS * finals.average.interval
         behind, error = mean_and_error(averaged - total, units, weights)
         if behind <= _ERRORS * error and _ERRORS * error - behind > _WORTH_IT * mean:
-            mean, total, interval = mean_and_error(averaged, units, weights)[0], averaged, finals.average.interval
+            mean, total = mean_and_error(averaged, units, weights)[0], averaged
+            interval, crps = finals.average.interval, finals.average.crps
             doubt = _DOUBT_OF_AVERAGE
             chosen = {finals.places[place]: float(w) for place, w in enumerate(finals.average.weights) if w > 0}
     share = _doubt(*mean_and_error(finals.total[none] - total, units, weights), doubt)
     if not (share < 1 and mean < means[everyone]):
-        chosen, interval, doubt = {finals.places[everyone]: 1.0}, finals.interval[everyone], _DOUBT_OF_AVERAGE
+        chosen, doubt, limit = {finals.places[everyone]: 1.0}, _DOUBT_OF_AVERAGE, most
+        interval, crps = finals.interval[everyone], finals.crps[everyone]
         gain, error = mean_and_error(finals.total[none] - finals.total[everyone], units, weights)
         share = min(_doubt(gain, error, doubt) if gain > NEGLIGIBLE * means[none] else 1.0, most)
         if not share < 1:
             return Decision({finals.places[none]: 1.0})
-    with np.errstate(invalid="ignore"):  # infinite intervals of both
-        narrower = mean_and_error(finals.interval[none] - interval, units, weights)
+    with np.errstate(invalid="ignore"):  # infinite scores of both
+        narrower, sharper = (
+            mean_and_error(of_model[none] - own, units, weights)
+            for of_model, own in ((finals.interval, interval), (finals.crps, crps))
+        )
     tails = min(_doubt(*narrower, doubt), _MOST_OFTAILS)
-    caution = Caution(_worth_leaving(share, _LEAST_SHARE), _worth_leaving(tails, _LEAST_OFTAILS))
+    middle = 1 - (1 - min(_doubt(*sharper, doubt), _MOST_OFMIDDLE, limit)) / (1 - share)  # beside that share
+    parts = (_worth_leaving(part, _LEAST_OFPART) for part in (tails, middle))
+    caution = Caution(_worth_leaving(share, _LEAST_SHARE), *parts)
     return Decision(chosen, caution if caution.learnt else None)
 
 
