@@ -42,8 +42,7 @@ _WORTH_IT = 5e-3  # of its score, by which an average must be able to be better 
 _DOUBT = 1.5  # share left to the model, in squared standard errors relative to the gain
 _DOUBT_OF_AVERAGE = 0.75  # the same for an average, whose gain owes next to nothing to chance
 _LEAST_SHARE = 0.05  # left to the model, below which none is
-_LEAST_OFPART = 0.25  # the same of the tails, and of the middle
-_MOST_OFTAILS, _MOST_OFMIDDLE = 0.5, 0.95  # however much in doubt their gain is
+_LEAST_OFPART, _MOST_OFPART = 0.25, 0.5  # the same of the tails, and of the middle, however much in doubt their gain
 
 _AT = np.concatenate([SCORES, ndtri([(1 - _WIDE) / 2, (1 + _WIDE) / 2])])  # scores at which quantiles are known
 
@@ -114,7 +113,7 @@ def decide(finals: Finals, most: float, units: IntArray | None) -> Decision:
     better than the model, and e the standard error of that, 1.5 (e / g)² is left to the model, half of that of an
     average, as James and Stein would; where that is all, the choice is between no recalibration and global
     recalibration alone, as it is where the latter does better. Of the tails as much is left to the model by the gain of
-    interval scores, but half of them at most, and of the middle by the gain in CRPS: where intervals alone are better,
+    interval scores, and of the middle by the gain in CRPS, but half of them at most: where intervals alone are better,
     the tails alone are mended. Of global recalibration as much is left as of an average, all where it gains less than a
     five-hundredth; but ``most`` at most, which is below 1 where the model is not calibrated overall.
     """
@@ -145,8 +144,8 @@ def decide(finals: Finals, most: float, units: IntArray | None) -> Decision:
             mean_and_error(of_model[none] - own, units, weights)
             for of_model, own in ((finals.interval, interval), (finals.crps, crps))
         )
-    tails = min(_doubt(*narrower, doubt), _MOST_OFTAILS)
-    middle = 1 - (1 - min(_doubt(*sharper, doubt), _MOST_OFMIDDLE, limit)) / (1 - share)  # beside that share
+    tails = min(_doubt(*narrower, doubt), _MOST_OFPART)
+    middle = 1 - (1 - min(_doubt(*sharper, doubt), _MOST_OFPART, limit)) / (1 - share)  # beside that share
     parts = (_worth_leaving(part, _LEAST_OFPART) for part in (tails, middle))
     caution = Caution(_worth_leaving(share, _LEAST_SHARE), *parts)
     return Decision(chosen, caution if caution.learnt else None)
