@@ -169,7 +169,7 @@ def test_corrected_scores_do_not_depend_on_threads_or_chunks(weights):
     found = []
     for workers in (nc.Workers(threads=1), nc.Workers(threads=3, memory=2**20)):
         told = []
-        options = {"scaling": ("standard", "relevance"), "k": (60, 30), "effort": "thorough", "members": 1}
+        options = {"scaling": ("standard", "relevance"), "k": (60, 30), "effort": "thorough", "distilled": False}
         workers = nc.Workers(workers.threads, workers.memory, lambda done, total, told=told: told.append(done / total))
         table = nc.tune(dist, y, space, sample_weight=weights, workers=workers, **options).table
         assert table["linear"].any()
