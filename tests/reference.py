@@ -158,6 +158,17 @@ def bumps(points, centers, heights, shape):
     return np.array([sum(heights * bump(x - centers, shape)) for x in points])
 
 
+def lines(scores, knots, slope_below, slope_above, z):
+    """Values of curves that are straight between knots, by what interpolates and the lines beyond."""
+    scores, values = np.broadcast_to(scores, knots.shape), np.empty(z.shape)
+    for row in range(len(z)):
+        x, y, at = scores[row], knots[row], z[row]
+        inner = y[-1] if len(x) == 1 else np.interp(at, x, y)
+        beyond = y[0] + (at - x[0]) * slope_below[row], y[-1] + (at - x[-1]) * slope_above[row]
+        values[row] = np.where(at < x[0], beyond[0], np.where(at >= x[-1], beyond[1], inner))
+    return values
+
+
 def kernel_ridge(points, centers, scores, weights, ridge, shape):
     """Heights of bumps that minimise Σ w (z - f)² + λ |f|², by the normal equations of the heights."""
     gram = bump(centers[:, np.newaxis] - centers, shape) + 1e-9 * len(centers) * np.eye(len(centers))

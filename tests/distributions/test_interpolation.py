@@ -239,6 +239,23 @@ def test_affine_curves_and_taken_rows():
     np.testing.assert_array_equal(curve.take(np.array([2, 0])).from_z(z[:2]), curve.from_z(z)[[2, 0]])
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("normal_tails", [False, True])
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_many_values_are_those_of_few_at_a_time_to_the_bit(shared, normal_tails, is_sorted):
+    scores = np.sort(np.round(RNG.normal(size=(1 if shared else 7, 20)), 1))  # some stand there several times
+    curve = Interpolated(scores, np.sort(RNG.normal(size=(7, 20))), normal_tails=normal_tails)
+    z = np.concatenate([RNG.normal(scale=2, size=(7, 1000)), np.repeat(scores, 7 // len(scores), axis=0)], axis=1)
+    z = np.sort(z) if is_sorted else z
+    few = [curve.from_z(part) for part in np.array_split(z, 20, axis=1)]
+    np.testing.assert_array_equal(curve.from_z(z), np.concatenate(few, axis=1))
+
+
+def test_one_curve_and_one_row_of_scores_for_many_rows():
+    curve, z = through_draws(np.sort(RNG.normal(size=(1, 20))), equal(20)), RNG.normal(size=(1, 100))
+    np.testing.assert_array_equal(curve.repeated(100).from_z(z), np.repeat(curve.from_z(z), 100, axis=0))
+
+
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 4), width=st.integers(1, 40))
 def test_count_not_above_is_searchsorted_row_by_row(seed, rows, width):

@@ -15,6 +15,8 @@ import nearcal as nc
 from nearcal.kernels import (
     adjust,
     leave_one_out,
+    lines,
+    pinball,
     quantiles,
     rank_order,
     select,
@@ -318,6 +320,32 @@ def attack_sorted_rows(rng):
     np.testing.assert_allclose(squares, (own**2).sum(axis=1), rtol=1e-12)
 
 
+def attack_average_crps(rng):
+    rows, width, count = (int(size) for size in rng.integers(1, [9, 60, 20]))
+    total, table, y = (_values(rng, size) for size in (rows * width, rows * width, rows))
+    levels, shares, found = np.sort(rng.random(width)), rng.random(width), np.empty(rows)
+    tables = total[0].reshape(rows, width), table[0].reshape(rows, width)
+    pinball.write_average_crps(*tables, float(count), y[0], levels, shares, found)
+    if total[1] and table[1] and y[1]:
+        above = y[0][:, np.newaxis] - (tables[0] + tables[1]) / count
+        expected = shares * np.maximum(levels * above, (levels - 1) * above)
+        np.testing.assert_allclose(found, expected.sum(axis=1), rtol=1e-10, atol=1e-10)
+
+
+def attack_read_lines(rng):
+    rows, width, q = (int(size) for size in rng.integers(1, [5, 60, 90]))
+    scores, knots, z = (_values(rng, rows * size) for size in (width, width, q))
+    own = 1 if rng.random() < 0.5 else rows
+    tables = [np.sort(numbers.reshape(rows, width), axis=1) for numbers, _ in (scores, knots)]
+    tables = [tables[0][:own], tables[1], np.ones((rows, 1)), np.zeros((rows, 1)), z[0].reshape(rows, q)]
+    for table in tables:
+        table.flags.writeable = False  # as kernels are given them
+    found = np.empty((rows, q))
+    lines.read_lines(*tables, found)
+    if scores[1] and knots[1] and z[1]:
+        np.testing.assert_allclose(found, reference.lines(*tables), rtol=1e-12, atol=1e-12)
+
+
 def attack_add_bumps(rng):
     rows, centers, columns = (int(size) for size in rng.integers(1, [9, 40, 6]))
     points, moderate = _values(rng, rows * columns)
@@ -366,6 +394,8 @@ ATTACKS = {
     attack_adjust_linear: ["adjust.adjust_all"],
     attack_leave_one_out: ["leave_one_out.drop_own", "leave_one_out.write_prefix_crps", "rank_order.write_places"],
     attack_sorted_rows: ["sorted_rows.write_counts", "sorted_rows.write_middle_shares"],
+    attack_average_crps: ["pinball.write_average_crps"],
+    attack_read_lines: ["lines.read_lines"],
     attack_sample_crps: ["leave_one_out.write_sample_crps"],
     attack_tree_relevance: ["trees.add_relevance"],
     attack_add_bumps: ["trend.add_bumps"],

@@ -114,6 +114,11 @@ def test_what_is_allowed_at_the_ends_works():
         np.testing.assert_array_equal(rc.fit(model, y, x).recalibrate(model, x).mean(), expected)
 
 
+def test_each_has_its_part_of_the_memory_and_says_nothing():
+    assert Workers(threads=4, memory=2**24, progress=True).each() == Workers(threads=1, memory=2**22)
+    assert Workers(threads=1024, memory=2**20).each() == Workers(threads=1, memory=2**20)
+
+
 def test_no_more_threads_are_started_than_there_are_chunks():
     alive, together = [], threading.Barrier(3)
 

@@ -5,7 +5,7 @@ import pytest
 
 import nearcal as nc
 from nearcal.distributions import AVERAGED_SCORES as SCORES
-from nearcal.recalibration.pooling import table_crps
+from nearcal.recalibration.pooling import average_crps, table_crps
 from nearcal.tuning.averaging import Average, average_tables, cross_fitted, draw_members, folds_by_score
 from nearcal.tuning.finals import decide
 from nearcal.tuning.fitting import columns_of, spaces_of
@@ -34,6 +34,12 @@ def brute_force(values, y):
     shares = np.arange(21) / 20
     means = [table_crps(share * values[0] + (1 - share) * values[1], y).mean() for share in shares]
     return shares[int(np.argmin(means))]
+
+
+def test_the_score_of_an_average_is_that_of_its_table():
+    values, y = tables((0.5, 1.0, 2.0), n=200)
+    total = values[0] + values[1]
+    np.testing.assert_allclose(average_crps(total, values[2], 3, y), table_crps(values.mean(axis=0), y), rtol=1e-12)
 
 
 # ---- drawing ---------------------------------------------------------------------------------------------------------

@@ -163,6 +163,33 @@ def test_local_linear_scores_equal_refitting_without_the_row(family):
     np.testing.assert_allclose(scores[local(22, linear=True)], expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 1.5, 105)])
+def test_corrected_scores_do_not_depend_on_threads_or_chunks(weights):
+    dist, y, space = calibration_set(n=105)
+    found = []
+    for workers in (nc.Workers(threads=1), nc.Workers(threads=3, memory=2**20)):
+        told = []
+        options = {"scaling": ("standard", "relevance"), "k": (60, 30), "effort": "thorough", "distilled": False}
+        workers = nc.Workers(workers.threads, workers.memory, lambda done, total, told=told: told.append(done / total))
+        table = nc.tune(dist, y, space, sample_weight=weights, workers=workers, **options).table
+        assert table["linear"].any()
+        assert table["trend"].any()
+        assert table["shrinkage"].any()
+        assert told[-1] == 1
+        assert (np.diff(told) >= 0).all()
+        found.append(table["crps"])
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("candidates", "rows", "least"), [(3, 10, 8), (18, 250, 8), (1, 3, 8), (0, 10, 8), (2, 0, 4)])
+def test_pieces_are_rows_of_one_candidate_and_cover_all(candidates, rows, least):
+    pieces = scoring._pieces(candidates, rows, least)
+    covered = [place for piece in pieces for place in range(piece.start, piece.stop)]
+    assert covered == list(range(candidates * rows))
+    assert all(piece.start // rows == (piece.stop - 1) // rows for piece in pieces)
+    assert len(pieces) >= min(least, candidates * rows)
+
+
 @pytest.mark.parametrize("linear", [False, True])
 def test_shrunk_scores_equal_the_rule_applied_to_the_others(linear):
     dist, y, space = calibration_set()

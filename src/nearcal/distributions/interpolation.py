@@ -20,6 +20,7 @@ _EDGES = np.concatenate([-_GRID[:0:-1], _GRID])  # between which a few nodes int
 _NARROW = 1e-4  # of scores: the cube of it is no more than rounding
 _NODES, _NODE_WEIGHTS = leggauss(4)
 _SMALLEST = np.nextafter(0.0, 1.0)
+_FEW_VALUES = 2**12  # for which no kernel need be loaded
 
 
 class Interpolated:
@@ -114,6 +115,8 @@ class Interpolated:
     def from_z(self, z: FloatArray) -> FloatArray:
         """Return the values at normal scores of shape (n, q)."""
         z = np.broadcast_to(z, (len(self.values), z.shape[1]))
+        if z.size > _FEW_VALUES:
+            return self._many_from_z(z)
         right = count_not_above(self.scores, z)
         x0, x1, y0, y1 = self._segment(right)
         inner = _between(np.clip(z, x0, x1), x0, x1, y0, y1)
@@ -121,6 +124,15 @@ class Interpolated:
         above = _extend(self.values[:, -1:], z - self.scores[:, -1:], self.slope_above)
         s = self.values.shape[1]
         return np.where(right == 0, below, np.where(right == s, above, inner))
+
+    def _many_from_z(self, z: FloatArray) -> FloatArray:
+        """Return the same, to the last bit, without tables of the knots on either side of every value."""
+        from nearcal.kernels import lines
+
+        values = np.empty(z.shape)
+        tables = self.scores, self.values, self.slope_below, self.slope_above, z
+        lines.read_lines(*(_read_only(_without_copies(table)) for table in tables), values)
+        return values
 
     def logpdf(self, y: FloatArray) -> FloatArray:
         """Return log of φ(z) dz/dy, the density of the continuous part."""
@@ -344,6 +356,11 @@ def _read_only(values: FloatArray) -> FloatArray:
     view = values.view()
     view.flags.writeable = False
     return view
+
+
+def _without_copies(table: FloatArray) -> FloatArray:
+    """Return a table in the order of rows; one row, where that stands for all without a copy."""
+    return np.ascontiguousarray(table[:1] if table.strides[0] == 0 else table)
 
 
 def _slope(rise: FloatArray, run: FloatArray) -> FloatArray:

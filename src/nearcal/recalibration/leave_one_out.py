@@ -68,6 +68,11 @@ class LeaveOneOut:
         """Return the same with one more correction."""
         return replace(self, corrections=(*self.corrections, correction))
 
+    def corrections_in(self, view: View) -> tuple[LearntCorrection, ...]:
+        """Return the corrections as they are learnt in one of the views."""
+        neighbors = self._neighbors(view.index)
+        return tuple(correction.seen_in(view, neighbors, self.calibration) for correction in self.corrections)
+
     def law(self, steps: Steps) -> Curve:
         """Return the scores of some points as a curve, bent by what was learnt so far."""
         return bend(steps.curve(predictive=self.quantile_rule == "predictive"), self.corrections)
@@ -92,8 +97,7 @@ class LeaveOneOut:
     ) -> None:
         order = view.index.order(view.queries[places])
         order = places if order is None else places[order]
-        neighbors = self._neighbors(view.index)
-        corrections = tuple(correction.seen_in(view, neighbors, self.calibration) for correction in self.corrections)
+        corrections = self.corrections_in(view)
         is_ordered = self.quantile_rule in CONTINUOUS_RULES or moves_scores(corrections)
         most = self.workers.pairs_per_chunk()
 

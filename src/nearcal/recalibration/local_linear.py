@@ -61,7 +61,7 @@ class LocalLinear(Correction):
         """Prepare calibration positions; None if neighbourhoods are too small for a slope."""
         affordable = left_out.neighborhood.least // _NEIGHBORS_PER_SLOPE - 1
         dimensions = min(affordable, _MOST_DIMENSIONS, view.points.shape[1])
-        return LearntLinear.of(view, dimensions) if dimensions >= 1 else None
+        return _seen_in(view, dimensions) if dimensions >= 1 else None
 
 
 @savable
@@ -101,7 +101,7 @@ class LearntLinear(LearntCorrection):
     def seen_in(self, view: View, neighbors: int, calibration: CalibrationScores) -> LearntCorrection:
         """Return as many slopes for other positions of the calibration points, or as many as the neighbours afford."""
         dimensions = min(self.axes.shape[1], neighbors // _NEIGHBORS_PER_SLOPE - 1)
-        return type(self).of(view, dimensions) if dimensions >= 1 else LearntCorrection()
+        return _seen_in(view, dimensions) if dimensions >= 1 else LearntCorrection()
 
     def move(
         self, near: Neighborhoods, scores: FloatArray, points: FloatArray, own: IntArray | None = None
@@ -137,6 +137,15 @@ class LearntLinear(LearntCorrection):
         center = saved_array(saved, "center", np.float64, (None,))
         axes = saved_array(saved, "axes", np.float64, (len(center), None))
         return cls(center, axes, saved_array(saved, "places", np.float64, (None, axes.shape[1])))
+
+
+def _seen_in(view: View, dimensions: int) -> LearntLinear:
+    """Return the positions of points for so many slopes, which neighbourhoods of many sizes ask for."""
+    key = "linear", dimensions
+    if key not in view.kept:
+        view.kept[key] = LearntLinear.of(view, dimensions)
+    learnt: LearntLinear = view.kept[key]
+    return learnt
 
 
 def _place(points: FloatArray, center: FloatArray, axes: FloatArray) -> FloatArray:

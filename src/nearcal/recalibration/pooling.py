@@ -52,6 +52,15 @@ def table_crps(table: FloatArray, y: FloatArray) -> FloatArray:
     return (_SHARES * np.maximum(LEVELS * above, (LEVELS - 1) * above)).sum(axis=1)
 
 
+def average_crps(total: FloatArray, table: FloatArray, count: int, y: FloatArray) -> FloatArray:
+    """Return the CRPS of rows known by (total + table) / count, to rounding: a sum over ``count`` tables, one added."""
+    from nearcal.kernels import pinball
+
+    crps = np.empty(len(y))
+    pinball.write_average_crps(total, table, float(count), y, LEVELS, _SHARES, crps)
+    return crps
+
+
 def learn_weights(tables: Sequence[FloatArray], y: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Return the weights, of sum 1, with which the average of tables has the least mean CRPS, drawn to plain ones.
 

@@ -68,6 +68,10 @@ class Workers:
         """Return the same with nothing said of progress, which single computations then do not show."""
         return replace(self, progress=None)
 
+    def each(self) -> "Workers":
+        """Return what one of these has, working alone: one thread, its part of the memory, and nothing to say."""
+        return replace(self, threads=1, memory=max(self.memory // self.count(), _LEAST_MEMORY), progress=None)
+
     def reporting(self, activity: str, total: int) -> AbstractContextManager[Report]:
         """Yield a function that takes the rows just finished of a long activity; drawn on a terminal by default."""
         return reporting(on_terminal(self.progress), activity, total)

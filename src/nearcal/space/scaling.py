@@ -138,7 +138,8 @@ def _reduced(
 
 
 def _inverse_deviation(space: FloatArray, weights: FloatArray | None) -> FloatArray:
-    return 1 / np.where(is_constant(space, weights), 1.0, _deviation(space, weights))
+    deviation = _deviation(space, weights)
+    return 1 / np.where(_vanishes(deviation, space), 1.0, deviation)
 
 
 def _deviation(space: FloatArray, weights: FloatArray | None) -> FloatArray:
@@ -153,8 +154,12 @@ def _deviation(space: FloatArray, weights: FloatArray | None) -> FloatArray:
 
 def is_constant(space: FloatArray, weights: FloatArray | None = None) -> NDArray[np.bool_]:
     """Tell which columns do not vary."""
+    return _vanishes(_deviation(space, weights), space)
+
+
+def _vanishes(deviation: FloatArray, space: FloatArray) -> NDArray[np.bool_]:
     # the rounding of the mean gives a constant column a tiny deviation
-    return _deviation(space, weights) <= constant_limit(np.abs(space).max(axis=0))
+    return deviation <= constant_limit(np.abs(space).max(axis=0))
 
 
 def constant_limit(largest: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearcal._arrays import FloatArray, IntArray
-from nearcal.recalibration.pooling import table_crps
+from nearcal.recalibration.pooling import average_crps
 from nearcal.tuning.choice import standing
 
 _DRAWS = 20  # candidates drawn into an average, with replacement: weights are multiples of a twentieth
@@ -41,11 +41,12 @@ def draw_members(values: FloatArray, y: FloatArray, most: int, counts: FloatArra
     counts : ndarray of shape (rows,), optional
         How much each row counts.
     """
+    values = np.ascontiguousarray(values)
     drawn, total = np.zeros(len(values)), np.zeros(values.shape[1:])
     for number in range(_DRAWS):
         is_full = np.count_nonzero(drawn) == most
         places = np.flatnonzero(drawn) if is_full else np.arange(len(values))
-        means = [np.average(table_crps((total + values[one]) / (number + 1), y), weights=counts) for one in places]
+        means = [np.average(average_crps(total, values[one], number + 1, y), weights=counts) for one in places]
         best = places[int(np.argmin([standing(mean) for mean in means]))]
         drawn[best] += 1
         total += values[best]

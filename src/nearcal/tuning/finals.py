@@ -96,7 +96,12 @@ def play(
     """Score the finalists among some candidates, given the mean CRPS in the first rounds, and an average of some."""
     places = _finalists(candidates, means, among)
     rows = scorer.race.some(_MOST_ROWS)
-    played = [_play_one(scorer, candidates[place], rows, polish, rule) for place in places]
+    played: list[_Played] = [None] * len(places)  # type: ignore[list-item]
+
+    def task(one: slice) -> None:
+        played[one.start] = _play_one(scorer, candidates[places[one.start]], rows, polish, rule)
+
+    scorer.workers.run(task, [slice(number, number + 1) for number in range(len(places))])
     y = scorer.y[rows]
     crps, interval = np.array([_scores(one.values, y) for one in played]).transpose(1, 0, 2)
     weights = None if scorer.calibration.weights is None else scorer.calibration.weights.relative[rows]
@@ -191,7 +196,7 @@ def _play_one(scorer: Scorer, candidate: Candidate, rows: IntArray, polish: bool
     space = scorer.places[candidate.place]
     neighborhood = KNearest(candidate.k, 0.0, candidate.smoothing, scorer.calibration.weights)
     left_out = LeaveOneOut(
-        scorer.calibration, lambda: space.views, neighborhood, rule, scorer.workers.silent(), asked=rows
+        scorer.calibration, lambda: space.views, neighborhood, rule, scorer.workers.each(), asked=rows
     )
     for correction in candidate.corrections:
         learnt = correction.learn(left_out, left_out.widest)

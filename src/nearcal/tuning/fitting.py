@@ -1,6 +1,7 @@
 """From what was chosen to a fitted recalibrator, in the spaces that it was scored in."""
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,8 @@ class Fit:
         polish = Polish(drift=self.by_time is not None) if self.polish else None
         if len(chosen) == 1:
             return self._local(first, polish, caution)
+        with ThreadPoolExecutor(self.workers.count()) as pool:  # scalings, which members would learn one by one
+            list(pool.map(lambda place: self.places[place].map, dict.fromkeys(one.place for one in chosen)))
         own_polish = None if polish is None else Polish()  # of drift the average is asked
         members = [self._local(candidate, own_polish, None) for candidate in chosen]
         averaged = AveragedRecalibrator(

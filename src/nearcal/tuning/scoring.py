@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ Places = Mapping[tuple[str, Scaling], CalibrationSpace]
 _MOST_COSTLY = 50  # quantiles that stand for a corrected sample, where each takes a search
 MOST_GLOBAL = 2000  # scores that stand for all others, where quantiles differ in shape from row to row
 _FINALISTS = 3  # candidates with local-linear corrections, after all heats
+_PIECES_A_THREAD = 4  # that candidates with corrections are scored in at least: none works alone at the end for long
 _SHRUNK = 2  # best local candidates that are tried with shrinkage
 _WORK = {"none": 1, "standard": 1, "whiten": 2, "relevance": 6}  # for every column of a space, about
 
@@ -325,40 +327,47 @@ class Scorer:
             self.not_tried += [str(entrant) for entrant in entrants]
             return {}
         unseen = self._rows_of(len(entrants), most)
-        self._learn_trends(entrants)
-        learnt: dict[Candidate, LeaveOneOut] = {}
+        learnt, alone = self._learn(entrants), self.workers.each()
 
         def score(staying: Sequence[Candidate], rows: IntArray, scores: Scores) -> None:
             nonlocal unseen
-            for one in staying:
+
+            def task(chunk: slice) -> None:
+                number, start = divmod(chunk.start, len(rows))
+                one, own = staying[number], rows[start : start + chunk.stop - chunk.start]
                 self.report(0, str(one))
-                learnt[one] = learnt.get(one) or self._corrected(one)
-                learnt[one].gather(self._crps_of, scores[one], rows)
-                self.report(len(rows))
-                unseen -= len(rows)
+                replace(learnt[one], workers=alone).gather(self._crps_of, scores[one], own)
+
+            pieces = _pieces(len(staying), len(rows), _PIECES_A_THREAD * self.workers.count())
+            if pieces:
+                self.workers.run(task, pieces, self.report)
+            unseen -= len(staying) * len(rows)
 
         best = self.race.standings(rivals)[:1]
         found = self.race.run(entrants, score, rivals[best[0]] if best else None, most)
         self.report(unseen)  # what those who left were not scored on
         return found
 
-    def _learn_trends(self, entrants: Sequence[Candidate]) -> None:
-        """Learn the trend of every space that needs one, in all views, several at a time; candidates find it there."""
-        of_spaces = {one.place: replace(one, linear=False, shrinkage=False) for one in entrants if one.trend}
+    def _learn(self, entrants: Sequence[Candidate]) -> dict[Candidate, LeaveOneOut]:
+        """Return the neighbourhoods of candidates, corrected by what is learnt in their spaces, several at a time."""
+        of_places: dict[tuple[str, Scaling], list[Candidate]] = {}
+        for one in entrants:
+            of_places.setdefault(one.place, []).append(replace(one, shrinkage=False))
 
-        def see(learnt: LeaveOneOut, view: View) -> None:
+        def learn(own: Sequence[Candidate]) -> list[LeaveOneOut]:
             with overflow_is_infinite():  # which a thread does not know from the one that started it
-                for correction in learnt.corrections:
-                    correction.seen_in(view, 0, self.calibration)
+                return [self._corrected(one) for one in own]
 
-        def learn(candidate: Candidate) -> LeaveOneOut:
+        def see(own: Sequence[LeaveOneOut], view: View) -> None:
             with overflow_is_infinite():
-                return self._corrected(candidate)
+                for left_out in own:
+                    left_out.corrections_in(view)
 
         with ThreadPoolExecutor(self.workers.count()) as pool:
-            all_learnt = list(pool.map(learn, of_spaces.values()))
-            for seen in [pool.submit(see, learnt, view) for learnt in all_learnt for view in learnt.views()]:
+            learnt = list(pool.map(learn, of_places.values()))
+            for seen in [pool.submit(see, own, view) for own in learnt for view in own[0].views()]:
                 seen.result()
+        return {one: self._corrected(one) for one in entrants}  # all but shrinkage lies ready, in the views
 
     def _corrected(self, candidate: Candidate) -> LeaveOneOut:
         """Return the neighbourhoods of a local candidate, corrected."""
@@ -374,6 +383,16 @@ class Scorer:
 
     def _crps_of(self, steps: Steps, rows: IntArray) -> FloatArray:
         return _corrected_crps(steps, self.dist[rows], self.y[rows])
+
+
+def _pieces(candidates: int, rows: int, least: int) -> list[slice]:
+    """Return ranges of the rows of one candidate after the other, so many at least, none of two candidates.
+
+    They are as few as that allows: a search gains by many queries at once.
+    """
+    each = -(-least // max(candidates, 1))
+    ends = [rows * number // each for number in range(candidates * each + 1)]
+    return [slice(start, stop) for start, stop in pairwise(ends) if stop > start]
 
 
 def _corrected_crps(steps: Steps, base: Distribution, y: FloatArray) -> FloatArray:

@@ -47,6 +47,23 @@ def test_point_predictions_and_leaves(model):
     )
 
 
+def test_a_run_says_what_single_questions_do_and_asks_for_outputs_and_leaves_once(monkeypatch):
+    asked, predict = [], lgb.Booster.predict
+
+    def telling(self, X, **options):
+        asked.append("leaves" if options.get("pred_leaf") else "output")
+        return predict(self, X, **options)
+
+    monkeypatch.setattr(lgb.Booster, "predict", telling)
+    adapter = LightGBMModel(POINT["booster"]).prepared(X, Y)
+    asked.clear()
+    dist, places = adapter.run(X, adapter.layers())
+    assert sorted(asked) == ["leaves", "output"]
+    np.testing.assert_array_equal(dist.mean(), adapter.distribution(X).mean())
+    for layer in adapter.layers():
+        np.testing.assert_array_equal(places[layer], adapter.represent(X, layer))
+
+
 def test_quantile_models():
     by_level = {level: regressor(objective="quantile", alpha=level).fit(X, Y) for level in LEVELS}
     boosters = [booster(objective="quantile", alpha=level) for level in LEVELS]

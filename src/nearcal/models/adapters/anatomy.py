@@ -36,7 +36,10 @@ class Trees:
 
     def leaf_values(self, X: Any) -> FloatArray:
         """Return what every tree contributes to the prediction, shape (n, trees)."""
-        numbers = self.numbers(X)
+        return self.values_at(self.numbers(X))
+
+    def values_at(self, numbers: NDArray[np.int64]) -> FloatArray:
+        """Return the same of rows whose leaves are known."""
         return np.stack([value[leaf] for value, leaf in zip(self.values, numbers.T, strict=False)], axis=1)
 
     def spread(self, X: Any) -> FloatArray:

@@ -2,14 +2,14 @@
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
 from nearcal._arrays import FloatArray, as_float_array, check_choice
 from nearcal._errors import InvalidInputError, InvalidParameterError
 from nearcal.distributions import Distribution
-from nearcal.models.adapters.anatomy import Anatomy, as_numbers, take_apart, take_apart_levels
+from nearcal.models.adapters.anatomy import Anatomy, as_numbers, embed_leaves, take_apart, take_apart_levels
 from nearcal.models.adapters.base import ModelAdapter
 from nearcal.models.adapters.batches import positions
 from nearcal.models.adapters.heads import (
@@ -56,7 +56,8 @@ class RegressorModel(ModelAdapter):
         self._output, self._head = _choose_reading(anatomy, head, None if several else levels, response)
         self._fitted_head: Head | None = None
         self._spaces = {"input": as_numbers, **anatomy.all_spaces()}
-        if "output" not in self._spaces:
+        self._trees, self._is_output_read = anatomy.trees, "output" not in self._spaces
+        if self._is_output_read:
             self._spaces["output"] = partial(_output_columns, self._output, anatomy.predict)
         self._gaps: Mapping[str, str] = {}  # spaces that are not offered, and why
 
@@ -95,6 +96,19 @@ class RegressorModel(ModelAdapter):
         check_inputs(X)
         with asking(self._name, X):
             return self._spaces[layer](X)
+
+    def run(self, X: Any, layers: Sequence[str]) -> tuple[Distribution, Mapping[str, FloatArray]]:
+        """Return distributions and positions in several layers, asking once for what some of them are made of alike."""
+        output = self.output(X)
+        known: dict[str, FloatArray] = {}
+        if self._is_output_read and "output" in layers and not isinstance(output, Distribution):
+            known["output"] = _columns_of(output)
+        if self._trees is not None and self._trees.values and {"leaves", "leaf_values"} <= set(layers):
+            with asking(self._name, X):
+                numbers = self._trees.numbers(X)
+            known |= {"leaves": embed_leaves(numbers), "leaf_values": self._trees.values_at(numbers)}
+        places = {layer: known[layer] if layer in known else self.represent(X, layer) for layer in layers}
+        return self.distribution_of(output), places
 
     def prepared(self, X_cal: Any, y_cal: Any) -> Self:
         """Return the model with its head fitted, offering only spaces in which the calibration set has positions."""
@@ -208,5 +222,9 @@ def _output_columns(output: Callable[[Any], Any], predict: Callable[[Any], Any],
         read = predict(X)
     if isinstance(read, Distribution):
         return positions(read)
-    columns = as_float_array(read, "the model's output")
+    return _columns_of(read)
+
+
+def _columns_of(output: Any) -> FloatArray:
+    columns = as_float_array(output, "the model's output")
     return columns.reshape(len(columns), -1)
