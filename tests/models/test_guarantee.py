@@ -63,7 +63,7 @@ def test_rows_fade_before_the_promise():
     tuning = {"k": 40, "scaling": "standard", "linear": False, "trend": False, "shrinkage": False, "effort": "quick"}
     spaces = {"layer": ["space", "output"], "tuning": tuning}
     model = nc.calibrate(
-        lambda X: (X[:, 0] ** 2, 2 + 0 * X[:, 0]), X, Y, space=lambda X: X[:, :1], guarantee="marginal", **spaces
+        lambda X: (X[:, 0] ** 2, 5 + 0 * X[:, 0]), X, Y, space=lambda X: X[:, :1], guarantee="marginal", **spaces
     )
     held, recalibrator = model.recalibrator.held_, model.recalibrator
     assert (held.trust is None) == (model.look is None)

@@ -104,6 +104,7 @@ def play(
     scorer.workers.run(task, [slice(number, number + 1) for number in range(len(places))])
     y = scorer.y[rows]
     crps, interval = np.array([_scores(one.values, y) for one in played]).transpose(1, 0, 2)
+    crps[np.isinf(means[places])] = np.inf  # whose sample has values too large for a number
     weights = None if scorer.calibration.weights is None else scorer.calibration.weights.relative[rows]
     finals = Finals(places, rows, crps, interval, np.array([one.log for one in played]), weights)
     return finals._replace(average=_average(scorer, finals, played, polish, members))
@@ -142,7 +143,7 @@ def decide(finals: Finals, most: float, units: IntArray | None) -> Decision:
         interval, crps = finals.interval[everyone], finals.crps[everyone]
         gain, error = mean_and_error(finals.total[none] - finals.total[everyone], units, weights)
         share = min(_doubt(gain, error, doubt) if gain > NEGLIGIBLE * means[none] else 1.0, most)
-        if not share < 1:
+        if not (share < 1 and np.isfinite(finals.crps[everyone]).all()):
             return Decision({finals.places[none]: 1.0})
     with np.errstate(invalid="ignore"):  # infinite scores of both
         narrower, sharper = (
@@ -168,7 +169,7 @@ def _worth_leaving(share: float, least: float) -> float:
 
 def _finalists(candidates: Sequence[Candidate], means: FloatArray, among: Sequence[int]) -> list[int]:
     """Return no and global recalibration, the best others, the best of every kind, and of each of the best spaces."""
-    ranking = sorted((p for p in among if p > 1), key=lambda place: (standing(float(means[place])), place))
+    ranking = sorted((p for p in among if p > 1 and not np.isinf(means[p])), key=lambda place: (standing(float(means[place])), place))
     of_kinds = {kind: next((p for p in ranking if belongs(candidates[p])), 0) for kind, belongs in KINDS.items()}
     of_spaces: dict[object, int] = {}
     for place in ranking:
