@@ -34,7 +34,8 @@ from nearcal.space import Folds, as_folds
 
 TOLERANCE = 0.02
 _LEAST_POINTS = 20
-_FEW_ROWS = 2000  # of a lesson: the mean of several small networks then varies less than a larger one
+_MEMBERS = 4  # networks of which a large student is the mean: it errs less than one of as many units
+_CONTENT = 0.25  # of the tolerance, up to which no larger student is tried
 _STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
 
 
@@ -217,19 +218,27 @@ def study(
 
 
 def _forms(fit: CrossFit, tolerance: float) -> Iterator[Form]:
-    """Yield the best form of those tried so far, until somebody is content: a small one, then perhaps a larger one."""
+    """Yield the best form of those tried so far, until somebody is content: small ones, then perhaps larger ones."""
     rows = max(len(lesson.positions) for lesson, _ in fit.lessons)
     steps = int(np.clip(_STEPS_A_ROW * rows, _FEWEST_STEPS, _MOST_STEPS))
     has_trend = any(lesson.parts for lesson, _ in fit.lessons)
-    effort = Effort(16, steps, members=4) if rows < _FEW_ROWS else Effort(64, steps)
-    best = fit.attempt(Form(has_trend, effort))
+    best = fit.attempt(Form(has_trend, Effort(64, steps)))
     if best.loss > 0 and has_trend and not fit.teacher.grounds():  # a trend that the teacher follows is worth it
-        best = min(best, fit.attempt(Form(False, effort)), key=lambda trial: trial.loss)
-    if best.loss <= tolerance / 2:
+        best = min(best, fit.attempt(Form(False, Effort(64, steps))), key=_loss)
+    if best.loss <= _CONTENT * tolerance:
         yield best.form
-    large = fit.attempt(Form(best.form.has_trend, Effort(64, 2 * steps, members=2)))
-    yield min(best, large, key=lambda trial: trial.loss).form
+    has_trend = best.form.has_trend
+    best = min(best, fit.attempt(best.form._replace(has_anchors=True)), key=_loss)
+    if best.loss <= _CONTENT * tolerance:
+        yield best.form
+    large = fit.attempt(Form(has_trend, Effort(64, 2 * steps, members=_MEMBERS)))
+    large = min(large, fit.attempt(large.form._replace(has_anchors=True)), key=_loss)
+    yield min(best, large, key=_loss).form
     yield large.form
+
+
+def _loss(trial: Trial) -> float:
+    return trial.loss
 
 
 def loss_of(recalibrator: Any) -> Any:

@@ -69,6 +69,7 @@ class CrossFit:
         self.judged = Judged(self.regions, self.weights)
         self.lessons = [self._teach(fold) for fold in self.folds]
         self.trials: dict[str, Trial] = {}
+        self._students: dict[str, list[Student]] = {}
 
     def _teach(self, fold: Fold) -> tuple[Lesson, Features]:
         """Judge a fold by the exact recalibrator of the others, and let it teach."""
@@ -82,11 +83,21 @@ class CrossFit:
         if str(form) not in self.trials:
             n = len(self.z)
             tables, isolation = np.full((n, len(LEVEL_SCORES)), np.nan), np.full(n, np.nan)
-            for fold, (lesson, features) in zip(self.folds, self.lessons, strict=True):
-                reading = Student.learn(lesson, features, form, self.rng).read(self.positions[fold.rows])
+            for fold, student in zip(self.folds, self._learn(form), strict=True):
+                reading = student.read(self.positions[fold.rows])
                 tables[fold.rows], isolation[fold.rows] = reading.tables, reading.log_isolation
             self.trials[str(form)] = self._judge(form, tables, isolation)
         return self.trials[str(form)]
+
+    def _learn(self, form: Form) -> list[Student]:
+        """Return a student a fold; anchors are added to students that may be there already."""
+        if form.has_anchors:
+            plain = self._learn(form._replace(has_anchors=False))
+            return [student.anchored(lesson) for student, (lesson, _) in zip(plain, self.lessons, strict=True)]
+        if str(form) not in self._students:
+            learnt = [Student.learn(lesson, features, form, self.rng) for lesson, features in self.lessons]
+            self._students[str(form)] = learnt
+        return self._students[str(form)]
 
     def _judge(self, form: Form, tables: FloatArray, isolation: FloatArray) -> Trial:
         """Judge with and without a polish: exact tables had theirs, and of few rows another is no more than noise.

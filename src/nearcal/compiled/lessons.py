@@ -20,6 +20,8 @@ MOST_POINTS = 8000  # calibration points in a lesson
 _MOST_BLENDS = 16_000
 _BLENDS = 4  # of every point with near ones
 _NEAR = 9  # among so many, the point itself included
+_FEWEST_ROWS = 6000  # of a lesson: where blends are fewer, points and near ones are crossed
+_LIKE_POINTS = 0.95  # of calibration points are as near to others as a crossed row may be
 _BUMPS, _OWN_BUMPS = 700, 400  # of a trend that the teacher follows, and of one that it does not
 _MOST_SCORE = 1e12  # whose squares and sums single precision holds
 _WORTH_ITS_TIME = 0.98  # of the error of round bumps, for pointed ones to be taken
@@ -35,7 +37,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Lesson:
-    """Positions and what the exact recalibrator says there; points of the calibration set first, then blends of them.
+    """Positions and what the exact recalibrator says there: calibration points, blends of them, and crossed ones.
 
     Attributes
     ----------
@@ -51,6 +53,8 @@ class Lesson:
         Numbers of the c calibration points, their scores, and how much each counts.
     parts : tuple of Part
         These functions: those that the teacher follows, or one.
+    blended : int
+        How many blends there are.
     """
 
     positions: FloatArray
@@ -61,11 +65,17 @@ class Lesson:
     z: FloatArray
     weights: FloatArray
     parts: tuple[Part, ...]
+    blended: int
 
     @property
     def points(self) -> int:
-        """The number of calibration points; what follows are blends."""
+        """The number of calibration points; what follows are others."""
         return len(self.z)
+
+    @property
+    def blends(self) -> IntArray:
+        """The numbers of the rows that are blends: places that may be kept."""
+        return self.points + np.arange(self.blended)
 
 
 def teach(teacher: Teacher, rng: np.random.Generator) -> Lesson:
@@ -73,17 +83,20 @@ def teach(teacher: Teacher, rng: np.random.Generator) -> Lesson:
     calibration, positions = teacher.calibration, teacher.positions
     points = np.sort(rng.permutation(len(calibration))[:MOST_POINTS])
     blends = blend(teacher, points, rng)
-    new = teacher.recalibrate(Normal(np.zeros(len(blends)), 1.0), blends)
+    of_points = teacher.left_out_description(points)
+    crossed = cross(teacher, points, max(_FEWEST_ROWS - len(points) - len(blends), 0), rng)
+    others = np.concatenate([blends, _near_ones(teacher, crossed, of_points[:, 0])])
+    new = teacher.recalibrate(Normal(np.zeros(len(others)), 1.0), others)
     tables = np.concatenate([teacher.left_out_tables(points), new.from_z(LEVEL_SCORES[np.newaxis])])
-    described = np.concatenate([teacher.left_out_description(points), teacher.describe(blends)])
+    described = np.concatenate([of_points, teacher.describe(others)])
     parts, trend = parts_of(teacher, blends), None
     for ground, function, _ in parts:
-        values = ground.share * np.concatenate([function.values[points], function(ground.points(blends))])
+        values = ground.share * np.concatenate([function.values[points], function(ground.points(others))])
         trend = values if trend is None else trend + values
     weights = np.ones(len(calibration)) if calibration.weights is None else calibration.weights.relative
     lesson = Lesson(
-        np.concatenate([positions[points], blends]), tables, described, trend, points, calibration.z[points],
-        weights[points], parts,
+        np.concatenate([positions[points], others]), tables, described, trend, points, calibration.z[points],
+        weights[points], parts, len(blends),
     )  # fmt: skip
     known = _known(lesson)
     if not known.points:
@@ -118,6 +131,34 @@ def blend(teacher: Teacher, points: IntArray, rng: np.random.Generator) -> Float
     other = np.where(other == asked, others[:, 0], other)  # of points in one place the nearest may be another
     share = rng.uniform(0.1, 0.9, size=(len(asked), 1))
     return positions[asked] + share * (positions[other] - positions[asked])
+
+
+def cross(teacher: Teacher, points: IntArray, count: int, rng: np.random.Generator) -> FloatArray:
+    """Return positions that have every column of a calibration point or of another near it, at random.
+
+    Of few points with columns of few values, as of a designed experiment, rows to come are such, and no blends. They
+    are taught, and not kept: each of their columns is one of a calibration row.
+    """
+    positions = teacher.positions
+    asked = points[rng.integers(len(points), size=count)]
+    near = teacher.nearest(asked, min(_NEAR, len(positions)))
+    other = near[np.arange(count), rng.integers(near.shape[1], size=count)]
+    is_other = rng.uniform(size=(count, positions.shape[1])) < rng.uniform(0.1, 0.9, size=(count, 1))
+    crossed = np.where(is_other, positions[other], positions[asked])
+    rows = {row.tobytes() for row in positions}
+    return crossed[[row.tobytes() not in rows for row in crossed]] if count else crossed
+
+
+def _near_ones(teacher: Teacher, positions: FloatArray, log_isolation: FloatArray) -> FloatArray:
+    """Return those positions that are no farther from calibration points than most of these, whose isolation is given.
+
+    Where columns depend on each other, crossed rows are unlike any that will come.
+    """
+    known = log_isolation[np.isfinite(log_isolation)]
+    if not (len(known) and len(positions)):
+        return positions[:0]
+    near: FloatArray = positions[teacher.describe(positions)[:, 0] <= np.quantile(known, _LIKE_POINTS)]
+    return near
 
 
 def parts_of(teacher: Teacher, blends: FloatArray) -> tuple[Part, ...]:
@@ -173,4 +214,5 @@ def _known(lesson: Lesson) -> Lesson:
         rows=lesson.rows[of_points],
         z=lesson.z[of_points],
         weights=lesson.weights[of_points],
+        blended=int(known[lesson.blends].sum()),
     )

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from nearcal._arrays import FloatArray
+from nearcal.compiled.anchors import LEAST_WEIGHT, NEAREST, Anchors
 from nearcal.compiled.bases import BaseFamily
 from nearcal.compiled.features import FARTHEST, Box, Features
 from nearcal.compiled.network import LARGEST_LOG, LEVEL_SCORES
@@ -79,6 +80,12 @@ class Operations(Protocol):
 
     def sort(self, x: Any, width: int) -> Any:
         """Return rows of a table in increasing order; it has so many columns."""
+
+    def smallest(self, x: Any, count: int) -> tuple[Any, Any]:
+        """Return the smallest numbers of every row of a table, so many, and their columns."""
+
+    def weighed(self, weights: Any, table: Any, places: Any) -> Any:
+        """Return for every row the sum of some lines of a table, by weights, (n, k) as are the places of the lines."""
 
 
 class Wanted(NamedTuple):
@@ -159,6 +166,8 @@ def _read(ops: Operations, student: Student, surroundings: Surroundings, positio
     second = ops.clip(first @ ops.constant(net.second, single=True) + _one(ops, net.second_bias), zero, huge)
     outputs = second @ ops.constant(net.third, single=True) + x @ ops.constant(net.around, single=True)
     outputs = outputs + _one(ops, net.bias)
+    if student.anchors is not None:
+        outputs = outputs + _added(ops, student.anchors, inside)
     bounds = (ops.constant(bound, single=True) for bound in (-LARGEST_LOG, LARGEST_LOG))
     logs = ops.clip(ops.columns(outputs, 1, NODES), *bounds)
     increments = _one(ops, student.increments) * ops.exp(logs)
@@ -196,6 +205,19 @@ def _ranks(ops: Operations, features: Features, standard: Any) -> Any:
     gather[np.arange(d), :, np.arange(d)] = features.rise[:, np.newaxis]
     way = standard @ ops.constant(spread.reshape(d, d * q), single=True) + _one(ops, features.offset.ravel())
     return ops.clip(way, zero, one) @ ops.constant(gather.reshape(d * q, d), single=True) - one
+
+
+def _added(ops: Operations, anchors: Anchors, inside: Any) -> Any:
+    """Return what anchors add to the outputs of a network, as :meth:`Anchors.__call__` does."""
+    origin, zero, one = anchors.origin, ops.constant(0.0), ops.constant(1.0)
+    placed, centers = ops.double(inside) - ops.constant(origin[np.newaxis]), anchors.centers - origin
+    lengths = ops.constant((centers * centers).sum(axis=1)[np.newaxis])
+    squares = ops.total(placed * placed) + lengths - placed @ ops.constant(2 * centers.T)
+    distances, places = ops.smallest(squares, NEAREST + 1)
+    reach = ops.clip(ops.largest(distances), ops.constant(anchors.least), ops.constant(1e300))
+    weights = ops.clip(one - ops.clip(distances, zero, ops.constant(1e300)) / reach, zero, one)
+    weights = weights + ops.constant(LEAST_WEIGHT)
+    return ops.weighed(ops.single(weights / ops.total(weights)), ops.constant(anchors.outputs, single=True), places)
 
 
 def _trend(ops: Operations, student: Student, position: Any, inside: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from nearcal._arrays import FloatArray
-from nearcal._saved import array, float_array, instance, number, one_of, require, savable, tuple_of
+from nearcal._saved import array, float_array, instance, number, one_of, optional, require, savable, tuple_of
+from nearcal.compiled.anchors import NEAREST, Anchors
 from nearcal.compiled.features import Box, Features, Singles, by_blocks
 from nearcal.compiled.lessons import Lesson, Part
 from nearcal.compiled.network import (
@@ -23,9 +24,11 @@ from nearcal.compiled.network import (
     train,
 )
 from nearcal.recalibration.polish import LearntPolish
-from nearcal.recalibration.smooth import SHAPES, Shape
+from nearcal.recalibration.smooth import SHAPES, Shape, evenly_spaced
 
 NODES = len(LEVEL_SCORES)
+_MIDDLE = NODES // 2
+_MOST_ANCHORS = 2048
 
 
 @savable(
@@ -92,25 +95,28 @@ class Form(NamedTuple):
 
     has_trend: bool
     effort: Effort
+    has_anchors: bool = False
 
     def __str__(self) -> str:
         hidden, steps, members = self.effort[:3]
         networks = "network" if members == 1 else f"mean of {members} networks"
-        return f"{'trend and ' * self.has_trend}{networks} of {hidden} units, {steps} steps"
+        anchors = " and anchors" * self.has_anchors
+        return f"{'trend and ' * self.has_trend}{networks} of {hidden} units, {steps} steps{anchors}"
 
 
 @savable(
     features=instance(Features), bumps=tuple_of(instance(Bumps)), share=number(), network=instance(Network),
     location=number(), unit=number(0.0), increments=float_array(1), to_nodes=array(np.float64, (NODES - 1, NODES)),
-    center=float_array(1), scale=float_array(1),
+    center=float_array(1), scale=float_array(1), anchors=optional(instance(Anchors)),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Student:
     """Features and, if it has one, a trend, the sum of one function or more; a network; and what its outputs mean.
 
-    The table of a row is location + share · trend + unit · o₀ + Σ increments · exp(o), added up by ``to_nodes`` from
-    the middle outwards: increments are positive, so quantiles never cross. A polish is part of ``to_nodes``, since
-    scores between nodes lie on straight lines.
+    Anchors, if there are any, add to the outputs o what they lack nearby. The table of a row is location + share ·
+    trend + unit · o₀ + Σ increments · exp(o), added up by ``to_nodes`` from the middle outwards: increments are
+    positive, so quantiles never cross. A polish is part of ``to_nodes``, since scores between nodes lie on straight
+    lines.
     """
 
     features: Features
@@ -123,6 +129,7 @@ class Student:
     to_nodes: FloatArray
     center: FloatArray
     scale: FloatArray
+    anchors: Anchors | None = None
 
     def __post_init__(self) -> None:
         known = self.features.width + bool(self.bumps)
@@ -132,6 +139,9 @@ class Student:
         d = len(self.features.space_map.center)
         fits = all(len(one.box.space_map.center) == d for one in self.bumps)
         require(fits, f"bumps must be functions of {d} columns")
+        width = len(self.features.low)
+        fits = self.anchors is None or self.anchors.centers.shape[1] == width
+        require(fits, f"anchors must lie in {width} columns")
 
     @classmethod
     def learn(cls, lesson: Lesson, features: Features, form: Form, rng: np.random.Generator) -> Self:
@@ -141,7 +151,7 @@ class Student:
         bumps: tuple[Bumps, ...] = ()
         if form.has_trend and lesson.trend is not None:
             bumps, trend = tuple(Bumps.of(part) for part in lesson.parts), lesson.trend
-            share = _slope(trend, lesson.tables[:, NODES // 2])
+            share = _slope(trend, lesson.tables[:, _MIDDLE])
             less = share * trend
             inputs = np.concatenate([inputs, bumps_input(bumps, trend)], axis=1)
         weights = np.ones(len(points))
@@ -155,22 +165,33 @@ class Student:
         parts = tables, (lesson.described - center) / scale, z, weights
         targets = Targets(*(part.astype(np.float32) for part in parts))
         network = train(inputs.astype(np.float32), targets, units, form.effort, rng)
-        return cls(features, bumps, share, network, *units, outwards(), center, scale)
+        student = cls(features, bumps, share, network, *units, outwards(), center, scale)
+        return student.anchored(lesson) if form.has_anchors else student
+
+    def anchored(self, lesson: Lesson) -> Self:
+        """Return the same with anchors at blends of a lesson, where what it gets wrong is added; not yet polished."""
+        rows = evenly_spaced(lesson.blends, _MOST_ANCHORS)
+        if len(rows) <= NEAREST:
+            return self
+        trend = None if lesson.trend is None else lesson.trend[rows]
+        inside, outputs, location = self._outputs(lesson.positions[rows], trend)
+        tables, described = lesson.tables[rows], lesson.described[rows]
+        increments = np.maximum(np.diff(tables, axis=1) / self.increments, np.exp(-LARGEST_LOG))
+        wanted = [
+            (tables[:, [_MIDDLE]] - location[:, np.newaxis]) / self.unit,
+            np.log(np.minimum(increments, np.exp(LARGEST_LOG))),
+            (described - self.center) / self.scale,
+        ]
+        return replace(self, anchors=Anchors.of(inside, np.concatenate(wanted, axis=1) - outputs))
 
     def read(self, positions: FloatArray, trend: FloatArray | None = None) -> Reading:
         """Return what it says of new rows, at positions as they are given; (n, d).
 
         Rows that its trend was learnt from have it as it would be ``trend`` without each of them.
         """
-        points = self.features.points(positions)
-        inside = self.features.inside(points)
-        inputs = self.features(inside)
-        location: Any = np.float32(self.location)
-        if self.bumps:
-            trend = reduce(np.add, (one(positions) for one in self.bumps)) if trend is None else trend
-            inputs = np.concatenate([inputs, bumps_input(self.bumps, trend)], axis=1)
-            location = location + np.float32(self.share) * trend
-        outputs = self.network(inputs)
+        inside, outputs, location = self._outputs(positions, trend)
+        if self.anchors is not None:
+            outputs = outputs + self.anchors(inside)
         logs = np.clip(outputs[:, 1:NODES], np.float32(-LARGEST_LOG), np.float32(LARGEST_LOG))
         increments = self.increments.astype(np.float32) * np.exp(logs)
         to_nodes = self.to_nodes.astype(np.float32)
@@ -179,6 +200,17 @@ class Student:
         described = self.center + self.scale * np.clip(outputs[:, NODES:].astype(np.float64), -20.0, 20.0)
         tables = np.maximum.accumulate(nodes.astype(np.float64), axis=1)  # what rounding has crossed
         return Reading(tables, described[:, 0], described[:, 1])
+
+    def _outputs(self, positions: FloatArray, trend: FloatArray | None) -> tuple[Singles, Singles, Any]:
+        """Return points in the box, the outputs of the network there, and the location that the first is added to."""
+        inside = self.features.inside(self.features.points(positions))
+        inputs = self.features(inside)
+        location: Any = np.full(len(inside), self.location, np.float32)
+        if self.bumps:
+            trend = reduce(np.add, (one(positions) for one in self.bumps)) if trend is None else trend
+            inputs = np.concatenate([inputs, bumps_input(self.bumps, trend)], axis=1)
+            location = location + np.float32(self.share) * trend
+        return inside, self.network(inputs), location
 
     def polished(self, polish: LearntPolish) -> Self:
         """Return the same with what scores turned out to be worth: tables are read at other scores."""

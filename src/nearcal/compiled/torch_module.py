@@ -101,3 +101,9 @@ class TorchOperations:
 
     def sort(self, x: Any, width: int) -> Any:  # noqa: D102
         return torch.sort(x, dim=1).values
+
+    def smallest(self, x: Any, count: int) -> tuple[Any, Any]:  # noqa: D102
+        return torch.topk(x, count, dim=1, largest=False)
+
+    def weighed(self, weights: Any, table: Any, places: Any) -> Any:  # noqa: D102
+        return (weights.unsqueeze(1) @ table[places]).squeeze(1)

@@ -123,9 +123,18 @@ class Graph:
         return self.node("Slice", x, *(self.numbers([place], np.int64) for place in (start, stop, 1)))  # of axis 1
 
     def sort(self, x: Traced, width: int) -> Traced:  # noqa: D102
-        values = self.node("TopK", x, self.numbers([width], np.int64), axis=1, largest=0, sorted=1)
-        self.nodes[-1].output.append(f"{values.name}_places")
-        return values
+        return self.smallest(x, width)[0]
+
+    def smallest(self, x: Traced, count: int) -> tuple[Traced, Traced]:  # noqa: D102
+        values = self.node("TopK", x, self.numbers([count], np.int64), axis=1, largest=0, sorted=1)
+        places = Traced(self, f"{values.name}_places")
+        self.nodes[-1].output.append(places.name)
+        return values, places
+
+    def weighed(self, weights: Traced, table: Traced, places: Traced) -> Traced:  # noqa: D102
+        middle = self.numbers([1], np.int64)
+        lines = self.node("Gather", table, places, axis=0)
+        return self.node("Squeeze", self.node("Unsqueeze", weights, middle) @ lines, middle)
 
     # ---- the whole ---------------------------------------------------------------------------------------------------
 

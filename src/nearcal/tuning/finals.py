@@ -169,7 +169,9 @@ def _worth_leaving(share: float, least: float) -> float:
 
 def _finalists(candidates: Sequence[Candidate], means: FloatArray, among: Sequence[int]) -> list[int]:
     """Return no and global recalibration, the best others, the best of every kind, and of each of the best spaces."""
-    ranking = sorted((p for p in among if p > 1 and not np.isinf(means[p])), key=lambda place: (standing(float(means[place])), place))
+    ranking = sorted(
+        (p for p in among if p > 1 and not np.isinf(means[p])), key=lambda place: (standing(float(means[place])), place)
+    )
     of_kinds = {kind: next((p for p in ranking if belongs(candidates[p])), 0) for kind, belongs in KINDS.items()}
     of_spaces: dict[object, int] = {}
     for place in ranking:
