@@ -23,6 +23,7 @@ from nearcal.space import Fold, Folds
 
 _FOLDS, _FOLDS_OF_FEW, _FEW_POINTS = 5, 10, 500  # without a fifth of few points both know much less than with all
 _MOST_POINTS = 10_000  # that are cross-fitted
+_ERRORS = 2  # standard errors that a loss in sample must be beyond
 
 
 @dataclass(frozen=True)
@@ -132,17 +133,19 @@ class CrossFit:
 
 
 def in_sample_loss(student: Student, lesson: Lesson, base: Distribution | None) -> float:
-    """Return the loss of CRPS at points that a student has learnt from, against what the others say of each."""
+    """Return the loss of CRPS at points that a student has learnt from, against what the others say of each.
+
+    It is less by two standard errors: what few points tell of it is chance.
+    """
     points = lesson.points
     base = Normal(np.zeros(points), 1.0) if base is None else base[lesson.rows]
     y = base.from_z(lesson.z)
     trend = None if lesson.trend is None else lesson.trend[:points]
     tables = student.read(lesson.positions[:points], trend).tables, lesson.tables[:points]
-    own, exact = (
-        np.average(crps(Recalibrated(base, CurveOfEachRow(curve_of(table))), y), weights=lesson.weights)
-        for table in tables
-    )
-    return float(own / exact - 1)
+    own, exact = (crps(Recalibrated(base, CurveOfEachRow(curve_of(table))), y) for table in tables)
+    mean = np.average(exact, weights=lesson.weights)
+    relative = (own - exact) / mean
+    return float(np.average(relative, weights=lesson.weights) - _ERRORS * relative.std() / np.sqrt(points))
 
 
 def features_of(teacher: Teacher) -> Features:

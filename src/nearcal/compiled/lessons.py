@@ -84,8 +84,10 @@ def teach(teacher: Teacher, rng: np.random.Generator) -> Lesson:
     points = np.sort(rng.permutation(len(calibration))[:MOST_POINTS])
     blends = blend(teacher, points, rng)
     of_points = teacher.left_out_description(points)
-    crossed = cross(teacher, points, max(_FEWEST_ROWS - len(points) - len(blends), 0), rng)
-    others = np.concatenate([blends, _near_ones(teacher, crossed, of_points[:, 0])])
+    crossed, missing = positions[:0], _FEWEST_ROWS - len(points) - len(blends)
+    if missing > 0:
+        crossed = _near_ones(teacher, cross(teacher, points, missing, rng), of_points[:, 0])
+    others = np.concatenate([blends, crossed])
     new = teacher.recalibrate(Normal(np.zeros(len(others)), 1.0), others)
     tables = np.concatenate([teacher.left_out_tables(points), new.from_z(LEVEL_SCORES[np.newaxis])])
     described = np.concatenate([of_points, teacher.describe(others)])
@@ -146,7 +148,7 @@ def cross(teacher: Teacher, points: IntArray, count: int, rng: np.random.Generat
     is_other = rng.uniform(size=(count, positions.shape[1])) < rng.uniform(0.1, 0.9, size=(count, 1))
     crossed = np.where(is_other, positions[other], positions[asked])
     rows = {row.tobytes() for row in positions}
-    return crossed[[row.tobytes() not in rows for row in crossed]] if count else crossed
+    return crossed[[row.tobytes() not in rows for row in crossed]]
 
 
 def _near_ones(teacher: Teacher, positions: FloatArray, log_isolation: FloatArray) -> FloatArray:

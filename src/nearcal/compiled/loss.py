@@ -44,7 +44,7 @@ class CompilationLoss:
         Of the relative difference in CRPS.
     in_sample : float
         The loss at calibration points that the compiled recalibrator has learnt from, against the exact one without
-        each of them: whoever is worse even there is too small a function for so much data.
+        each of them, less two standard errors: whoever is worse even there is too small a function for so much data.
     tried : Table
         Every form that was tried, with its loss.
     in_units_of : str
