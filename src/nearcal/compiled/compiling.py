@@ -202,13 +202,15 @@ def study(
     found: dict[Form, tuple[Student, CompilationLoss, Trial]] = {}
     with threadpool_limits(1, user_api="blas"):  # products of a batch are too small for more, as in tuning
         fit, lesson = CrossFit(teacher, dist_cal, folds, rng), teach(teacher, rng)
+        unseen = fit.unseen_loss(lesson)
         for form in _forms(fit, tolerance):
             if form in found:
                 continue
             trial = fit.attempt(form)
             student = Student.learn(lesson, features_of(teacher), form, rng)
             student = student if trial.polish is None else student.polished(trial.polish)
-            loss = replace(fit.loss(trial), in_sample=in_sample_loss(student, lesson, dist_cal))
+            in_sample = in_sample_loss(student, lesson, dist_cal)
+            loss = replace(fit.loss(trial), in_sample=in_sample, unseen=unseen)
             found[form] = student, loss, trial
             if loss.loss <= tolerance:
                 break

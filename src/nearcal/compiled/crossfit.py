@@ -21,9 +21,10 @@ from nearcal.recalibration.scores_of_rows import CurveOfEachRow
 from nearcal.scores import crps
 from nearcal.space import Fold, Folds
 
-_FOLDS, _FOLDS_OF_FEW, _FEW_POINTS = 5, 10, 500  # without a fifth of few points both know much less than with all
+_FOLDS, _FOLDS_OF_FEW, _FEW_POINTS = 5, 10, 3000  # without a fifth of few points both know much less than with all
 _MOST_POINTS = 10_000  # that are cross-fitted
-_ERRORS = 2  # standard errors that a loss in sample must be beyond
+_ERRORS = 2  # standard errors that a loss in sample, or a gain by more rows, must be beyond
+_SHARED_GAIN, _USUAL_GAIN = 0.5, 0.05  # students gain half of what the exact one gains, of little all
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class CrossFit:
         self, teacher: Teacher, base: Distribution | None, folds: Folds | None, rng: np.random.Generator
     ) -> None:
         rows = np.sort(rng.permutation(len(teacher.calibration))[:_MOST_POINTS]) if folds is None else None
-        if rows is not None and len(rows) < len(teacher.calibration):
+        self.is_of_all = rows is not None and len(rows) == len(teacher.calibration)
+        if rows is not None and not self.is_of_all:
             teacher, base = teacher.restricted(rows), None if base is None else base[rows]
         self.teacher, self.z, self.rng = teacher, teacher.calibration.z, rng
         n = len(self.z)
@@ -131,21 +133,44 @@ class CrossFit:
         tried = {name: one.loss for name, one in self.trials.items()}
         return compare(str(trial.form), self.judged, trial.judged, tried, self.units)
 
+    def unseen_loss(self, lesson: Lesson) -> float:
+        """Return what folds do not show, given the lesson of all: the exact one gains more by their rows than students.
+
+        Where responses are all but a function of the position, neighbours nearer by a fold tell far more. What the
+        exact one gains is told by leaving out single points; where rows depend on each other that tells nothing.
+        """
+        if not self.is_of_all:
+            return 0.0
+        points, known = slice(lesson.points), self.judged.crps[lesson.rows]
+        is_known = ~np.isnan(known)
+        with_all = _crps(lesson.tables[points], self.base[lesson.rows], lesson.z)
+        mean, error = _relative_to(known[is_known], with_all[is_known], lesson.weights[is_known])
+        return max(_SHARED_GAIN * (mean - _ERRORS * error - _USUAL_GAIN), 0.0)
+
 
 def in_sample_loss(student: Student, lesson: Lesson, base: Distribution | None) -> float:
     """Return the loss of CRPS at points that a student has learnt from, against what the others say of each.
 
     It is less by two standard errors: what few points tell of it is chance.
     """
-    points = lesson.points
-    base = Normal(np.zeros(points), 1.0) if base is None else base[lesson.rows]
-    y = base.from_z(lesson.z)
-    trend = None if lesson.trend is None else lesson.trend[:points]
-    tables = student.read(lesson.positions[:points], trend).tables, lesson.tables[:points]
-    own, exact = (crps(Recalibrated(base, CurveOfEachRow(curve_of(table))), y) for table in tables)
-    mean = np.average(exact, weights=lesson.weights)
-    relative = (own - exact) / mean
-    return float(np.average(relative, weights=lesson.weights) - _ERRORS * relative.std() / np.sqrt(points))
+    points = slice(lesson.points)
+    base = Normal(np.zeros(lesson.points), 1.0) if base is None else base[lesson.rows]
+    trend = None if lesson.trend is None else lesson.trend[points]
+    read = student.read(lesson.positions[points], trend).tables
+    own, exact = (_crps(tables, base, lesson.z) for tables in (read, lesson.tables[points]))
+    mean, error = _relative_to(own, exact, lesson.weights)
+    return mean - _ERRORS * error
+
+
+def _crps(tables: FloatArray, base: Distribution, z: FloatArray) -> FloatArray:
+    """Return the CRPS of rows with some scores, by tables."""
+    return crps(Recalibrated(base, CurveOfEachRow(curve_of(tables))), base.from_z(z))
+
+
+def _relative_to(scores: FloatArray, others: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Return by how much scores are above others, relative to these, and the standard error."""
+    difference = (scores - others) / np.average(others, weights=weights)
+    return float(np.average(difference, weights=weights)), float(difference.std() / np.sqrt(len(difference)))
 
 
 def features_of(teacher: Teacher) -> Features:
