@@ -25,7 +25,7 @@ def compile_quickly(recalibrator, steps=60, bumps=60, **options):
     """Compile with students that learn for a moment, and a trend of few bumps."""
     with (
         patch.multiple(compiling, _FEWEST_STEPS=steps, _MOST_STEPS=steps),
-        patch.multiple(lessons, _BUMPS=bumps, _OWN_BUMPS=bumps),
+        patch.multiple(lessons, _BUMPS=bumps, _OWN_BUMPS=bumps, _FEWEST_ROWS=0),
     ):
         return nc.compile(recalibrator, **{"tolerance": 1e9, **options})
 

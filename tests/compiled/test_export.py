@@ -104,6 +104,23 @@ def test_round_and_pointed_bumps(shape, worth, tmp_path, monkeypatch):
     assert_agrees({name: value.numpy() for name, value in answers.items()}, own.recalibrate(base, space))
 
 
+def test_anchors(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling, "_forms", lambda fit, tolerance: [Form(True, Effort(8, 5), True)])
+    own = compile_quickly(fitted(200, **FADED))
+    assert own.student_.anchors is not None
+    space, base = np.random.default_rng(1).uniform(0.9, 3.1, size=(M, 2)), BASES["normal"]
+    path = own.to_onnx(tmp_path / "own.onnx", base=base, levels=LEVELS)
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    inputs = {"loc": base.loc[:, None], "scale": base.scale[:, None], "position": space}
+    out = own.recalibrate(base, space)
+    assert_agrees(run_onnx(path, inputs), out)
+    tensors = {name: torch.tensor(values, requires_grad=True) for name, values in inputs.items()}
+    answers = own.to_torch(base=base, levels=LEVELS)(**tensors)
+    assert_agrees({name: value.detach().numpy() for name, value in answers.items()}, out)
+    answers["quantiles"].sum().backward()
+    assert torch.isfinite(tensors["position"].grad).all()
+
+
 def test_one_law_of_all_rows(tmp_path):
     compiled = nc.compile(nc.VarianceScaling().fit(*calibration_set()))
     path, base = compiled.to_onnx(tmp_path / "all.onnx", "normal", levels=LEVELS), BASES["normal"]

@@ -28,6 +28,7 @@ PATIENCE = 20  # seconds until no answer counts as a hang
 # of every class, the kinds of files that hold one
 SUBJECTS = {
     "Alarm": ["CalibrationMonitor after an alarm"],
+    "Anchors": ["compiled, anchors"],
     "AveragedRecalibrator": ["AveragedRecalibrator", "AveragedRecalibrator, weighted"],
     "BlockedBrute": ["brute"],
     "BumpSettings": ["trend and caution"],

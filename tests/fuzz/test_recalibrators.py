@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import nearcal as nc
-from nearcal.compiled import compiling
+from nearcal.compiled import compiling, lessons
 from nearcal.distributions import concatenate
 from nearcal.recalibration import CONTINUOUS_RULES, FADES_TO, QUANTILE_RULES, SMOOTHINGS, THINS, algorithm
 from nearcal.recalibration.base import Recalibrator
@@ -252,7 +252,12 @@ def test_compiled(fuzz):
         exact = nc.LocalRecalibrator(**_local_options(rng, len(y)))
         try:
             exact.fit(dist, y, space, sample_weight=make_weights(rng, len(y)))
-            with patch.multiple(compiling, _FEWEST_STEPS=5, _MOST_STEPS=5):
+            content = -np.inf if rng.random() < 0.5 else 0.25  # with whatever there is, or with nothing
+            rows = 0 if rng.random() < 0.5 else 300
+            with (
+                patch.multiple(compiling, _FEWEST_STEPS=5, _MOST_STEPS=5, _MEMBERS=2, _CONTENT=content),
+                patch.object(lessons, "_FEWEST_ROWS", rows),
+            ):
                 compiled = nc.compile(exact, tolerance=float("inf") if rng.random() < 0.1 else 1e9)
             check(compiled.recalibrate(new, places), rng)
         except nc.NearcalError:

@@ -12,6 +12,8 @@ from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
 from nearcal.compiled import compiling, lessons
+from nearcal.compiled.network import Effort
+from nearcal.compiled.student import Form
 from nearcal.space import _exact
 
 N, M = 700, 9
@@ -86,9 +88,13 @@ def in_shards(**options):
     return lambda: _fit(nc.ShardedRecalibrator(**options, folder=folder))
 
 
-def compiled(recalibrator):
-    """Compile with students that hardly learn: files need no good ones."""
-    with patch.multiple(compiling, _FEWEST_STEPS=10, _MOST_STEPS=10), patch.multiple(lessons, _BUMPS=60, _OWN_BUMPS=60):
+def compiled(recalibrator, **form):
+    """Compile with students that hardly learn, of one form: files need no good ones."""
+    forms = [Form(form.pop("has_trend", True), Effort(64, 10), **form)]
+    with (
+        patch.object(compiling, "_forms", lambda fit, tolerance: forms),
+        patch.multiple(lessons, _BUMPS=60, _OWN_BUMPS=60, _FEWEST_ROWS=0),
+    ):
         return nc.compile(recalibrator, tolerance=1e9)
 
 
@@ -198,6 +204,7 @@ CASES = {
         local(2, 300, k=50, metric="chebyshev", corrections=(nc.Trend(), nc.Fade(0.1, "global")))()
     ),
     "compiled, radius, cosine": lambda: compiled(local(3, 150, radius=nc.Radius(0.5, 20), metric="cosine")()),
+    "compiled, anchors": lambda: compiled(local(2, 100, k=30)(), has_trend=False, has_anchors=True),
     "compiled, all rows alike": lambda: compiled(_fit(nc.IsotonicRecalibrator())),
     "QuantileNetRecalibrator": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, rng=1)),
     "QuantileNetRecalibrator with the space": lambda: _fit(nc.QuantileNetRecalibrator(epochs=2, use_space=True, rng=1)),

@@ -56,7 +56,7 @@ def test_nothing_is_taken_over_unchecked():
 def test_every_class_is_known_once_all_is_imported():
     import_savable()
     names = """
-        Alarm AveragedRecalibrator BlockedBrute Box BumpSettings Bumps CalibratedModel CalibrationMonitor
+        Alarm Anchors AveragedRecalibrator BlockedBrute Box BumpSettings Bumps CalibratedModel CalibrationMonitor
         CalibrationScores Candidate Caution ColumnsModel Combination CombinedRecalibrator CompilationLoss
         CompiledRecalibrator
         ConformalRecalibrator Cross CrossRecalibrator Curve EqualSteps Fade FaissIndex Features Fingerprint
