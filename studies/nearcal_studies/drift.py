@@ -245,6 +245,21 @@ def _by_case(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[str, Row]]:
     return cases
 
 
+def _over_seeds(cases: Mapping[tuple[Any, ...], Mapping[str, Row]]) -> dict[tuple[Any, ...], dict[str, Row]]:
+    """Return, for every case and method, means over seeds of the coverage and of the CRPS relative to the base's."""
+    found: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for case in dict.fromkeys(one[:-1] for one in cases):
+        own = [methods for one, methods in cases.items() if one[:-1] == case]
+        found[case] = {
+            method: {
+                "ratio": float(np.mean([one[method]["crps"] / one["base"]["crps"] for one in own])),
+                "coverage": float(np.mean([one[method]["coverage"] for one in own])),
+            }
+            for method in own[0]
+        }
+    return found
+
+
 def is_near(row: Row, base: Row, tolerance: float = 0.0) -> bool:
     """Tell whether the coverage is within 3 points of nominal, or no farther from it than the base model's."""
     gap, before = (abs(one["coverage"] - COVERAGE) for one in (row, base))
@@ -322,6 +337,10 @@ def judge_promises(rows: Sequence[Row]) -> list[Check]:
         for tolerance in (0.0, LEAST_DIFFERENCE)
     }
     off_before = sum(not is_near(one["without fading"], one["base"], LEAST_DIFFERENCE) for one in cases.values())
+    on_average = _over_seeds(cases)
+    off_on_average = [
+        case for case, one in on_average.items() if not is_near(one["default"], one["base"], LEAST_DIFFERENCE)
+    ]
     own = [row for row in rows if row["kind"] == "exchangeable"]
     losses = [row["default"] / row["without fading"] for row in own] or [np.nan]
     place = " ".join(str(part) for part in worst[1:4] if part)
@@ -331,6 +350,10 @@ def judge_promises(rows: Sequence[Row]) -> list[Check]:
         Check(f"cases of {len(cases)} with coverage neither within 3 points of nominal nor as near as the base model's "
               f"to half a point (without fading {off_before})", off[LEAST_DIFFERENCE], "<", 1),
         Check("the same to the last row", off[0.0], "<", 1),
+        Check("CRPS relative to the base model's, mean over seeds, at worst",
+              max(one["default"]["ratio"] for one in on_average.values()), "<", MOST_HARM),
+        Check(f"cases of {len(on_average)}, mean over seeds, with coverage off, to half a point"
+              f"{_named([(*case, '') for case in off_on_average])}", len(off_on_average), "<", 1),
         Check("cases with a CRPS more than 2% above the base model's beyond chance", len(harmed), "<", 1),
         Check(f"cases with coverage off beyond chance{_named(off_for_certain)}", len(off_for_certain), "<", 1),
         Check("exchangeable rows: CRPS relative to no fading, geometric mean", float(np.exp(np.mean(np.log(losses)))),

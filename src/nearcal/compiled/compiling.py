@@ -35,7 +35,7 @@ from nearcal.space import Folds, as_folds
 TOLERANCE = 0.02
 _LEAST_POINTS = 20
 _MEMBERS = 4  # networks of which a large student is the mean: it errs less than one of as many units
-_CONTENT = 0.25  # of the tolerance, up to which no larger student is tried
+_CONTENT = 0.05  # of the tolerance, up to which no larger student is tried
 _STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
 
 

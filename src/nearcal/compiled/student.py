@@ -28,7 +28,7 @@ from nearcal.recalibration.smooth import SHAPES, Shape, evenly_spaced
 
 NODES = len(LEVEL_SCORES)
 _MIDDLE = NODES // 2
-_MOST_ANCHORS = 2048
+_MOST_ANCHORS = 4096
 
 
 @savable(
