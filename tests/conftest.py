@@ -2,8 +2,8 @@
 
 import pytest
 
-from nearcal.compiled import compiling
 from nearcal.tuning import choosing, finals
+from tests.compiled.cases import quick_students
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,5 @@ def least_choice(little_choice):
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choosing, "USUAL", choosing.USUAL | {"linear": (False,), "shrinkage": (False,)})
-        for name in ("_FEWEST_STEPS", "_MOST_STEPS"):
-            patch.setattr(compiling, name, 200)
-        yield
+        with quick_students(200, 200):
+            yield

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import types
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +13,8 @@ import pytest
 
 import nearcal as nc
 from nearcal.cli._app import COMMANDS
-from nearcal.compiled import compiling
 from tests.cli.tables import NORMAL, make_table, write_table
+from tests.compiled.cases import quick_students
 
 SCALING = "standard"  # one is enough where tuning is not what is tested
 
@@ -114,7 +113,7 @@ def test_inspect_shows_the_evidence(folder, nearcal, tmp_path):
 def test_compile_writes_a_small_function(folder, nearcal, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     model, small, onnx = folder / "model.nearcal", tmp_path / "small.nearcal", tmp_path / "model.onnx"
-    with patch.multiple(compiling, _FEWEST_STEPS=30, _MOST_STEPS=30):
+    with quick_students(30):
         told = json.loads(nearcal("compile", model, "-o", onnx, "--tolerance", "9", "--levels", "0.5", "--json").out)
         nearcal("compile", model, "-o", small, "--tolerance", "9")
     assert told["bytes"] == onnx.stat().st_size

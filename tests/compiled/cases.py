@@ -1,5 +1,6 @@
 """A calibration set whose spread and level depend on position, and students that learn it quickly."""
 
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
@@ -21,12 +22,19 @@ def fitted(n=400, d=2, **options):
     return nc.LocalRecalibrator(**options).fit(*calibration_set(n, d))
 
 
-def compile_quickly(recalibrator, steps=60, bumps=60, **options):
-    """Compile with students that learn for a moment, and a trend of few bumps."""
+@contextmanager
+def quick_students(steps=60, bumps=60):
+    """Let students learn for a moment, from short lessons, with trends of few bumps."""
     with (
         patch.multiple(compiling, _FEWEST_STEPS=steps, _MOST_STEPS=steps),
         patch.multiple(lessons, _BUMPS=bumps, _OWN_BUMPS=bumps, _FEWEST_ROWS=0),
     ):
+        yield
+
+
+def compile_quickly(recalibrator, steps=60, bumps=60, **options):
+    """Compile with such students, whatever is lost."""
+    with quick_students(steps, bumps):
         return nc.compile(recalibrator, **{"tolerance": 1e9, **options})
 
 

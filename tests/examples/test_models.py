@@ -5,11 +5,9 @@ import re
 import runpy
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
-
-from nearcal.compiled import compiling
+from tests.compiled.cases import quick_students
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.usefixtures("least_choice")
@@ -64,7 +62,7 @@ def test_regressors(name, tables, monkeypatch, capsys):
 def test_service(monkeypatch, capsys):
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr(sys, "argv", ["serve_onnx.py"])
-    with patch.multiple(compiling, _FEWEST_STEPS=20, _MOST_STEPS=20):
+    with quick_students(20):
         runpy.run_path(str(EXAMPLES / "serve_onnx.py"), run_name="__main__")
     answer = ast.literal_eval(capsys.readouterr().out)
     assert answer["lower"][0] < answer["mean"][0] < answer["upper"][0]

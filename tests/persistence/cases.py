@@ -11,10 +11,11 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression
 
 import nearcal as nc
-from nearcal.compiled import compiling, lessons
+from nearcal.compiled import compiling
 from nearcal.compiled.network import Effort
 from nearcal.compiled.student import Form
 from nearcal.space import _exact
+from tests.compiled.cases import quick_students
 
 N, M = 700, 9
 
@@ -91,10 +92,7 @@ def in_shards(**options):
 def compiled(recalibrator, **form):
     """Compile with students that hardly learn, of one form: files need no good ones."""
     forms = [Form(form.pop("has_trend", True), Effort(64, 10), **form)]
-    with (
-        patch.object(compiling, "_forms", lambda fit, tolerance: forms),
-        patch.multiple(lessons, _BUMPS=60, _OWN_BUMPS=60, _FEWEST_ROWS=0),
-    ):
+    with quick_students(), patch.object(compiling, "_forms", lambda fit, tolerance: forms):
         return nc.compile(recalibrator, tolerance=1e9)
 
 
@@ -256,8 +254,7 @@ def _distilled():
     space = calibration_set()[2]
     y = space.sum(axis=1) + np.random.default_rng(0).normal(size=N)
     tuning = {"k": 5, "scaling": "standard", "linear": False, "shrinkage": False, "trend": False, "rule": "best"}
-    learning = patch.multiple(compiling, _FEWEST_STEPS=200, _MOST_STEPS=200)
-    with learning, patch.object(lessons, "_BUMPS", 60):
+    with quick_students(200):
         calibrated = nc.calibrate(lambda X: 0 * X[:, 0], space[:200], y[:200], tuning={**tuning, "distilled": True})
     assert calibrated.tuning.chosen.distilled
     return calibrated.recalibration

@@ -90,6 +90,7 @@ KINDS = [
     "QuantileNetRecalibrator",
     "compiled",
     "compiled, trend, faded to all",
+    "compiled, anchors",
     "CalibratedModel",
     "CalibratedModel that looks twice",
     "AveragedRecalibrator",

@@ -7,8 +7,8 @@ import pytest
 from sklearn.dummy import DummyRegressor
 
 import nearcal as nc
-from nearcal.compiled import compiling, lessons
 from nearcal.tuning import distilling
+from tests.compiled.cases import quick_students
 
 N = 160
 FEW = {"k": 4, "scaling": "standard", "smoothing": "uniform", "linear": False, "shrinkage": False, "trend": False}
@@ -17,11 +17,8 @@ BASE = nc.Normal(np.zeros(N), 1.0)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_students():
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("_FEWEST_STEPS", "_MOST_STEPS"):
-            patch.setattr(compiling, name, 120)
-        patch.setattr(lessons, "_BUMPS", 60)
+def students_are_quick():
+    with quick_students(120):
         yield
 
 
