@@ -29,13 +29,13 @@ families = {
     "Samples of 100": nc.Samples(center + spread[:, np.newaxis] * rng.normal(size=(n, 100))),
 }
 
-def cost(dist, clock, workers, **options):
+def cost(dist, clock, **options):
     y = dist.from_z(np.random.default_rng(1).normal(size=n) * (1 + 0.5 * np.tanh(y_mean)))
     few = slice(0, 2500)
     # once to compile
-    nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, workers=workers, **options)
+    nc.tune(dist[few], y[few], {key: space[few] for key, space in spaces.items()}, **options)
     start = clock()
-    nc.tune(dist, y, spaces, workers=workers, **options)
+    nc.tune(dist, y, spaces, **options)
     return 1e6 * (clock() - start)
 """
 # settings that both versions have, the same for all families
@@ -61,15 +61,14 @@ CASES = {
 print(json.dumps({{"17 x 100 trees, n 1638": cost(time.process_time, **one_thread)}}))
 """,
     "families": f"""{LAYERS}
-one = nc.Workers(threads=1)
-costs = {{f"{{name}}, plain": cost(dist, time.process_time, one, **{PLAIN}) for name, dist in families.items()}}
+costs = {{f"{{name}}, plain": cost(dist, time.process_time, **one_thread, **{PLAIN}) for name, dist in families.items()}}
 print(json.dumps(costs))
 """,
     "two threads": f"""{LAYERS}
-print(json.dumps({{"wall time, two threads": cost(families["Normal"], time.perf_counter, nc.Workers(threads=2))}}))
+print(json.dumps({{"wall time, two threads": cost(families["Normal"], time.perf_counter, **two_threads)}}))
 """,
     "boosted quantiles, two threads": f"""{TREES}
-seconds = cost(time.perf_counter, workers=nc.Workers(threads=2))
+seconds = cost(time.perf_counter, **two_threads)
 print(json.dumps({{"17 x 100 trees, n 1638, wall time, two threads": seconds}}))
 """,
 }

@@ -23,7 +23,9 @@ PREAMBLE = """
 import json, time
 import numpy as np
 import nearcal as nc
-one_thread = {"workers": nc.Workers(threads=1)} if hasattr(nc, "Workers") else {"threads": 1}
+one_thread, two_threads = (
+    {"workers": nc.Workers(threads=count)} if hasattr(nc, "Workers") else {"threads": count} for count in (1, 2)
+)
 """
 PROGRAMS = {
     "engine": """

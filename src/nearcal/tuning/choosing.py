@@ -38,7 +38,7 @@ from nearcal.tuning.evidence import Tuning, explain, tabulate
 from nearcal.tuning.finals import Decision, can_play, decide, play
 from nearcal.tuning.fitting import Fit, spaces_of
 from nearcal.tuning.promising import promise_choice
-from nearcal.tuning.racing import EFFORT_NAMES, EFFORTS, Clock, EffortName
+from nearcal.tuning.racing import EFFORT_NAMES, Clock, Effort, EffortName, effort_of
 from nearcal.tuning.row_order import folds_of, is_normal, order_of, unevenness
 from nearcal.tuning.scoring import Places, Scorer
 from nearcal.tuning.weighted_scoring import WeightedScorer
@@ -162,7 +162,7 @@ def tune(
     sample_weight: Any = None,
     guarantee: Any = None,
     distilled: Auto | bool = "auto",
-    effort: EffortName = "default",
+    effort: EffortName | Effort = "default",
     seconds: float | None = None,
     workers: Workers | None = None,
 ) -> Tuning:
@@ -339,7 +339,8 @@ def tune(
     positions = _as_spaces(spaces, len(y), kept, n)
     check_choice(rule, RULES, "rule")
     check_count(members, "members")
-    check_choice(effort, EFFORT_NAMES, "effort")
+    if not isinstance(effort, Effort):  # which several models ask for
+        check_choice(effort, EFFORT_NAMES, "effort")
     check_distilled(distilled)
     if seconds is not None:
         check_number(seconds, "seconds", least=0.0, strict=True)
@@ -355,7 +356,7 @@ def tune(
         for space, how in menu.searches(positions)
     }
     kind = Scorer if weights is None else WeightedScorer
-    scorer = kind(dist, y, calibration, places, workers.silent(), folds=folds, effort=EFFORTS[effort], clock=clock)
+    scorer = kind(dist, y, calibration, places, workers.silent(), folds=folds, effort=effort_of(effort), clock=clock)
     total = scorer.work(menu.k, True in menu.linear, True in menu.shrinkage, True in menu.trend)
     # threads of BLAS wait for one another actively: beside ours, or whatever else runs, they take many times as long
     with threadpool_limits(1, user_api="blas"), workers.reporting("choosing how to recalibrate", total) as report:

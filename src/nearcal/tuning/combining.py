@@ -3,12 +3,12 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from nearcal._arrays import FloatArray, IntArray, as_response
+from nearcal._arrays import FloatArray, IntArray, as_response, check_choice
 from nearcal._errors import DependenceWarning, InvalidParameterError, OutOfDistributionWarning, TiesWarning, warn_user
 from nearcal._sample_weights import PointWeights
 from nearcal._saved import instance, mapping_of, number, optional, require, savable, text, tuple_of
@@ -23,9 +23,11 @@ from nearcal.tuning.choice import Comparison
 from nearcal.tuning.choosing import tune
 from nearcal.tuning.evidence import Tuning
 from nearcal.tuning.fitting import columns_of
+from nearcal.tuning.racing import EFFORT_NAMES, EFFORTS, EffortName
 from nearcal.tuning.row_order import folds_of
 
 _FOLDS = 5
+_MORE_SPACES = 2  # in which corrections are tried: of those that models share, and of a model's own
 _ERRORS = 2  # standard errors by which one model alone must be better than all together
 _OURS = (TiesWarning, DependenceWarning, OutOfDistributionWarning)  # what may be said of every model alike
 _POOL_WORDS: Mapping[Pool, str] = {"quantiles": "quantile average", "mixture": "mixture"}
@@ -104,6 +106,7 @@ def combine(
     sample_weight: Any = None,
     workers: Workers | None = None,
     distilled: Any = "auto",
+    effort: EffortName = "default",
     **options: Any,
 ) -> Combination:
     """Choose how to recalibrate every model by :func:`nearcal.tune`, and combine them by leave-one-out CRPS.
@@ -118,6 +121,9 @@ def combine(
         For every model the spaces to choose among.
     groups, time, gap, sample_weight, workers, **options
         As in :func:`nearcal.tune`.
+    effort : {"default", "quick", "thorough"}
+        As in :func:`nearcal.tune`; corrections are tried in two spaces more, since those that models share are often
+        the best without, and a model's own with.
     distilled : "auto" or False
         No member is: its weight is learnt from what it makes of calibration points without them, which a student does
         not keep.
@@ -128,10 +134,12 @@ def combine(
             f"makes of calibration points without them, got {distilled!r}; give the result to nearcal.compile, which "
             "compiles every member"
         )
+    check_choice(effort, EFFORT_NAMES, "effort")
+    more = replace(EFFORTS[effort], spaces=EFFORTS[effort].spaces + _MORE_SPACES)
     relations = {"groups": groups, "time": time, "gap": gap, "sample_weight": sample_weight}
     with _each_warning_once():
         found = {
-            name: tune(dist, y_cal, spaces[name], **relations, workers=workers, distilled=False, **options)
+            name: tune(dist, y_cal, spaces[name], **relations, workers=workers, distilled=False, effort=more, **options)
             for name, dist in dists.items()
         }
         models = _LeftOut.of(found, dists, y_cal, **relations)

@@ -17,7 +17,7 @@ from nearcal.tuning.candidates import Candidate
 from nearcal.tuning.choice import Comparison, mean_and_error
 from nearcal.tuning.evidence import Tuning
 from nearcal.tuning.finals import TAILS, Decision, Finals
-from nearcal.tuning.racing import EffortName
+from nearcal.tuning.racing import Effort, EffortName
 
 _ERRORS = 2  # standard errors by which a student must be better
 
@@ -84,7 +84,9 @@ def check_distilled(distilled: Any) -> None:
         raise InvalidParameterError(f'distilled must be True, False or "auto", got {distilled!r}')
 
 
-def wants_student(distilled: bool | Literal["auto"], effort: EffortName, chosen: Collection[Candidate]) -> bool:
+def wants_student(
+    distilled: bool | Literal["auto"], effort: EffortName | Effort, chosen: Collection[Candidate]
+) -> bool:
     """Tell whether a student of a choice is tried: if not said, of one neighbourhood without trend or line, at leisure.
 
     Averages and trends leave students nothing to smooth (the study "distilled").

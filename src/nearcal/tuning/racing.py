@@ -49,6 +49,11 @@ EFFORTS: dict[EffortName, Effort] = {
 }
 
 
+def effort_of(effort: EffortName | Effort) -> Effort:
+    """Return what is tried, given by name or as it is."""
+    return effort if isinstance(effort, Effort) else EFFORTS[effort]
+
+
 @dataclass(frozen=True)
 class Clock:
     """When time is up, if ever: so many seconds after this was made."""
