@@ -79,3 +79,21 @@ def test_what_others_warn_of_is_left_as_it_is():
                 warn_user("ties", nc.TiesWarning)
     assert [str(one.message) for one in told] == ["ties", "halved", "halved"]
     assert (told[1].filename, told[1].lineno) == ("models.py", 7)
+
+
+def test_corrections_are_tried_in_more_spaces_where_models_share_some():
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=300)
+    spaces = {f"number {noise}": y[:, np.newaxis] + rng.normal(0.0, noise, size=(300, 1)) for noise in range(1, 8)}
+    dists = {name: nc.Normal(np.zeros(300), 1.0) for name in ("a", "b")}
+    settings = {"k": 100, "scaling": "none", "smoothing": "biweight", "linear": False, "shrinkage": False, "members": 1}
+    alone = nc.tune(dists["a"], y, spaces, **settings)
+    together = combine(dists, y, {"a": spaces, "b": spaces}, **settings)
+    tried = [set(own.table["space"][own.table["trend"]]) for own in (alone, *together.members.values())]
+    assert [len(places) for places in tried] == [3, 5, 5]
+
+
+def test_effort_has_a_name():
+    dists = {name: nc.Normal(np.zeros(30), 1.0) for name in ("a", "b")}
+    with pytest.raises(nc.InvalidParameterError, match="effort must be one of"):
+        combine(dists, np.arange(30.0), {"a": {"x": np.eye(30)}, "b": {"x": np.eye(30)}}, effort="much")
