@@ -61,7 +61,8 @@ CASES = {
 print(json.dumps({{"17 x 100 trees, n 1638": cost(time.process_time, **one_thread)}}))
 """,
     "families": f"""{LAYERS}
-costs = {{f"{{name}}, plain": cost(dist, time.process_time, **one_thread, **{PLAIN}) for name, dist in families.items()}}
+plain = {{**one_thread, **{PLAIN}}}
+costs = {{f"{{name}}, plain": cost(dist, time.process_time, **plain) for name, dist in families.items()}}
 print(json.dumps(costs))
 """,
     "two threads": f"""{LAYERS}
