@@ -170,7 +170,9 @@ class Student:
 
     def anchored(self, lesson: Lesson) -> Self:
         """Return the same with anchors at blends of a lesson, where what it gets wrong is added; not yet polished."""
-        rows = evenly_spaced(lesson.blends, _MOST_ANCHORS)
+        points = {point.tobytes() for point in lesson.positions[: lesson.points]}  # some may share a place
+        is_new = [lesson.positions[row].tobytes() not in points for row in lesson.blends]
+        rows = evenly_spaced(lesson.blends[is_new], _MOST_ANCHORS)
         if len(rows) <= NEAREST:
             return self
         trend = None if lesson.trend is None else lesson.trend[rows]
