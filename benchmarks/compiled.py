@@ -112,7 +112,7 @@ def main():
         ask = lambda batch: recalibration.run(None, batch)  # noqa: E731
         results["onnxruntime, microseconds a row"] = cost_in_batches(ask, inputs)
         results["onnxruntime, single row p50 and p99"] = latency(ask, inputs)
-        with patch.object(compiling, "_forms", lambda fit, tolerance: [LARGEST]):
+        with patch.object(compiling, "_forms", lambda fit: [LARGEST]):
             largest = nc.compile(exact, tolerance=1e9)
         path = largest.to_onnx(folder / "largest.onnx", "normal")
         results["largest form, bytes"] = path.stat().st_size

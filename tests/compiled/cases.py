@@ -24,9 +24,9 @@ def fitted(n=400, d=2, **options):
 
 @contextmanager
 def quick_students(steps=60, bumps=60):
-    """Let students learn for a moment, from short lessons, with trends of few bumps."""
+    """Let narrow students learn for a moment, from short lessons, with trends of few bumps."""
     with (
-        patch.multiple(compiling, _FEWEST_STEPS=steps, _MOST_STEPS=steps),
+        patch.multiple(compiling, _FEWEST_STEPS=steps, _MOST_STEPS=steps, _HIDDEN=(64,)),
         patch.multiple(lessons, _BUMPS=bumps, _OWN_BUMPS=bumps, _FEWEST_ROWS=0),
     ):
         yield

@@ -64,7 +64,7 @@ def test_an_untaught_student_with_anchors_says_what_the_teacher_says():
 
 
 def test_they_stand_at_no_calibration_point(monkeypatch):
-    monkeypatch.setattr(compiling, "_forms", lambda fit, tolerance: [Form(False, Effort(8, 5), True)])
+    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form(False, Effort(8, 5), True)])
     dist, y, space = calibration_set(150)
     space = np.round(3 * space) / 3  # places that points share
     exact = nc.LocalRecalibrator(k=40).fit(dist, y, space)

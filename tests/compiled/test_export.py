@@ -92,7 +92,7 @@ def test_all_kinds_of_surroundings(options, tmp_path):
 @pytest.mark.parametrize(("shape", "worth"), [("gaussian", 0.0), ("laplace", np.inf)])
 def test_round_and_pointed_bumps(shape, worth, tmp_path, monkeypatch):
     monkeypatch.setattr(lessons, "_WORTH_ITS_TIME", worth)
-    monkeypatch.setattr(compiling, "_forms", lambda fit, tolerance: [Form(True, Effort(8, 50))])
+    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form(True, Effort(8, 50))])
     own = compile_quickly(fitted(200))
     assert [bumps.shape for bumps in own.student_.bumps] == [shape]
     space, base = np.random.default_rng(1).uniform(0.9, 3.1, size=(M, 2)), BASES["normal"]
@@ -105,7 +105,7 @@ def test_round_and_pointed_bumps(shape, worth, tmp_path, monkeypatch):
 
 
 def test_anchors(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiling, "_forms", lambda fit, tolerance: [Form(True, Effort(8, 5), True)])
+    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form(True, Effort(8, 5), True)])
     own = compile_quickly(fitted(200, **FADED))
     assert own.student_.anchors is not None
     space, base = np.random.default_rng(1).uniform(0.9, 3.1, size=(M, 2)), BASES["normal"]

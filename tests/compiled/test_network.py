@@ -41,7 +41,9 @@ def test_derivatives_are_those_of_the_loss():
     weights = Network(*(0.3 * rng.normal(size=shape).astype(np.float32) for shape in Network.shapes(4, 6)))
     double = [weight.astype(np.float64) for weight in weights]
     wide = Targets(*(part.astype(np.float64) for part in targets))
-    for place, slope in enumerate(network._slopes(weights, x, targets, units)):
+    slopes = Network(*(np.full_like(weight, np.nan) for weight in weights))
+    network._slopes(weights, x, targets, units, slopes)
+    for place, slope in enumerate(slopes):
         direction = rng.normal(size=slope.shape)
         step = 1e-6
         values = []
@@ -59,6 +61,25 @@ def test_training_finds_a_function_of_its_inputs():
     network_ = train(x, targets, units, Effort(16, 600), np.random.default_rng(0))
     located = units.location + units.unit * network_(x)[:, 0]
     assert np.corrcoef(located, x[:, 0])[0, 1] > 0.98
+
+
+def test_moves_are_those_of_adam():
+    rng = np.random.default_rng(3)
+    start = Network(*(rng.normal(size=shape).astype(np.float32) for shape in Network.shapes(3, 4)))
+    adam, plain = network.Adam(start), [weights.astype(np.float64) for weights in start]
+    means, squares = ([np.zeros_like(weights) for weights in plain] for _ in range(2))
+    for step in range(1, 6):
+        slopes = [rng.normal(size=weights.shape) for weights in plain]
+        for into, slope in zip(adam.slopes, slopes, strict=True):
+            into[...] = slope
+        adam.move(0.1)
+        for i, slope in enumerate(slopes):  # Kingma and Ba (2015), decay as Loshchilov and Hutter (2019) have it
+            means[i] = 0.9 * means[i] + 0.1 * slope
+            squares[i] = 0.999 * squares[i] + 0.001 * slope**2
+            move = means[i] / (1 - 0.9**step) / np.sqrt(squares[i] / (1 - 0.999**step))
+            plain[i] = plain[i] - 0.1 * (move + (network._DECAY * plain[i] if plain[i].ndim == 2 else 0.0))
+    for weights, expected in zip(adam.network, plain, strict=True):
+        np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-4)  # single precision
 
 
 def test_an_average_is_one_network():

@@ -92,7 +92,7 @@ def in_shards(**options):
 def compiled(recalibrator, **form):
     """Compile with students that hardly learn, of one form: files need no good ones."""
     forms = [Form(form.pop("has_trend", True), Effort(64, 10), **form)]
-    with quick_students(), patch.object(compiling, "_forms", lambda fit, tolerance: forms):
+    with quick_students(), patch.object(compiling, "_forms", lambda fit: forms):
         return nc.compile(recalibrator, tolerance=1e9)
 
 

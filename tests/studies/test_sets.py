@@ -185,3 +185,30 @@ def test_clear(folder, tmp_path):
         assert 0 < row["interval_score"] < 3 * np.ptp(arrays["y"])
     text = study.conclude(settings, {unit.key: Outcome({"rows": [row, {**row, "seed": 1}]})}).tables
     assert f"| energy | 2 | {row['interval_score']:.3g} ± 0 | 2.34 | " in text
+
+
+def test_in_turn_every_row_is_judged():
+    x, y = np.arange(100.0)[:, np.newaxis], np.arange(100.0)
+    turns = [sets.split(x, y, 3, (None, None, None), turn) for turn in range(sets.TURNS)]
+    # responses are standardised by the training part: their order is kept
+    of = [
+        [part[1] * np.std(y_train) + np.mean(y_train) for part in own]
+        for own, y_train in zip(turns, _trained(y), strict=True)
+    ]
+    judged = np.sort(np.concatenate([own[2] for own in of]))
+    np.testing.assert_allclose(judged, y, atol=1e-9)
+    for own in of:
+        np.testing.assert_allclose(np.sort(np.concatenate(own)), y, atol=1e-9)
+
+
+def _trained(y):
+    order = np.random.default_rng(3).permutation(len(y))
+    return [y[np.roll(order, turn * len(y) // sets.TURNS)[:60]] for turn in range(sets.TURNS)]
+
+
+def test_turns_are_averaged():
+    rows = [
+        {"method": "base", "n_cal": 60, "crps": 1.0, "crps_error": 0.3},
+        {"method": "base", "n_cal": 60, "crps": 2.0, "crps_error": 0.4},
+    ]
+    assert sets.over_turns(rows) == {"method": "base", "n_cal": 60, "crps": 1.5, "crps_error": 0.25, "turns": 2}

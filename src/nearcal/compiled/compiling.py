@@ -1,7 +1,7 @@
 """Compiling: from a fitted recalibrator, or a calibrated model, to a small function of the position."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -34,9 +34,13 @@ from nearcal.space import Folds, as_folds
 
 TOLERANCE = 0.02
 _LEAST_POINTS = 20
-_MEMBERS = 4  # networks of which a large student is the mean: it errs less than one of as many units
-_CONTENT = 0.05  # of the tolerance, up to which no larger student is tried
+_HIDDEN = (64, 256)  # units of a layer: wide networks know more, and narrow ones keep what few outliers say from all
+_NARROW, _WIDE = 4, 2  # networks of which a student of few points is the mean
+_MANY_POINTS = 5000
+_FINALISTS = 2
+_ADVANTAGE = 0.001  # of CRPS, that a small network, which answers in a third of the time, may lose against others
 _STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
+_WIDE_STEPS = 0.7  # of those of narrow networks
 
 
 @runtime_checkable
@@ -203,14 +207,14 @@ def study(
     with threadpool_limits(1, user_api="blas"):  # products of a batch are too small for more, as in tuning
         fit, lesson = CrossFit(teacher, dist_cal, folds, rng), teach(teacher, rng)
         unseen = fit.unseen_loss(lesson)
-        for form in _forms(fit, tolerance):
+        for form in _forms(fit):
             if form in found:
                 continue
-            trial = fit.attempt(form)
-            student = Student.learn(lesson, features_of(teacher), form, rng)
+            trial, several = fit.attempt(form), _several(form, n)
+            student = Student.learn(lesson, features_of(teacher), several, rng)
             student = student if trial.polish is None else student.polished(trial.polish)
             in_sample = in_sample_loss(student, lesson, dist_cal)
-            loss = replace(fit.loss(trial), in_sample=in_sample, unseen=unseen)
+            loss = replace(fit.loss(trial), form=str(several), in_sample=in_sample, unseen=unseen)
             found[form] = student, loss, trial
             if loss.loss <= tolerance:
                 break
@@ -219,28 +223,40 @@ def study(
     return Study(CompiledRecalibrator.of(student, surroundings, loss, exact, n), fit.judged, trial.judged)
 
 
-def _forms(fit: CrossFit, tolerance: float) -> Iterator[Form]:
-    """Yield the best form of those tried so far, until somebody is content: small ones, then perhaps larger ones."""
+def _forms(fit: CrossFit) -> Iterator[Form]:
+    """Yield the best form of one network, then, if nobody is content, of the mean of several, which err less."""
     rows = max(len(lesson.positions) for lesson, _ in fit.lessons)
     steps = int(np.clip(_STEPS_A_ROW * rows, _FEWEST_STEPS, _MOST_STEPS))
-    has_trend = any(lesson.parts for lesson, _ in fit.lessons)
-    best = fit.attempt(Form(has_trend, Effort(64, steps)))
-    if best.loss > 0 and has_trend and not fit.teacher.grounds():  # a trend that the teacher follows is worth it
-        best = min(best, fit.attempt(Form(False, Effort(64, steps))), key=_loss)
-    if best.loss <= _CONTENT * tolerance:
-        yield best.form
-    has_trend = best.form.has_trend
-    best = min(best, fit.attempt(best.form._replace(has_anchors=True)), key=_loss)
-    if best.loss <= _CONTENT * tolerance:
-        yield best.form
-    large = fit.attempt(Form(has_trend, Effort(64, 2 * steps, members=_MEMBERS)))
-    large = min(large, fit.attempt(large.form._replace(has_anchors=True)), key=_loss)
-    yield min(best, large, key=_loss).form
-    yield large.form
+    trends = (True, False) if any(lesson.parts for lesson, _ in fit.lessons) else (False,)
+    single = [Form(has_trend, _effort(hidden, steps)) for hidden in _HIDDEN for has_trend in trends]
+    best = _best([fit.attempt(one) for form in fit.race(single, _FINALISTS) for one in form.with_anchors_too()])
+    yield best.form
+    yield _best([fit.attempt(one) for one in _several(best.form, 0).with_anchors_too()]).form
 
 
-def _loss(trial: Trial) -> float:
-    return trial.loss
+def _several(form: Form, n: int) -> Form:
+    """Return the form of n points: of few one network depends much on its start, the mean of several less.
+
+    What is told of one network is cautious of their mean, whose CRPS is no more than the mean of theirs.
+    """
+    if n >= _MANY_POINTS or form.effort.members > 1:
+        return form
+    members = _NARROW if form.effort.hidden <= min(_HIDDEN) else _WIDE
+    return form._replace(effort=form.effort._replace(members=members))
+
+
+def _effort(hidden: int, steps: int) -> Effort:
+    """Return how a network learns: a wide one in fewer steps, each larger."""
+    if hidden == min(_HIDDEN):
+        return Effort(hidden, steps)
+    return Effort(hidden, int(_WIDE_STEPS * steps), rate=6e-3)
+
+
+def _best(trials: Sequence[Trial]) -> Trial:
+    """Return the trial that loses least, and one standard error; what is smaller is given some advantage."""
+    return min(
+        trials, key=lambda trial: trial.in_doubt + (_ADVANTAGE if trial.form.effort.hidden > min(_HIDDEN) else 0.0)
+    )
 
 
 def loss_of(recalibrator: Any) -> Any:

@@ -1,6 +1,7 @@
 """Cross-fitting: students and exact recalibrators that have not seen a fold judge it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +22,10 @@ from nearcal.recalibration.scores_of_rows import CurveOfEachRow
 from nearcal.scores import crps
 from nearcal.space import Fold, Folds
 
-_FOLDS, _FOLDS_OF_FEW, _FEW_POINTS = 5, 10, 3000  # without a fifth of few points both know much less than with all
+_FOLDS, _FOLDS_OF_FEW, _FEW_POINTS = 5, 10, 500  # without a fifth of few points both know much less than with all
+_RACED = 0.4  # of the folds, which tell what forms are worth trying on all
 _MOST_POINTS = 10_000  # that are cross-fitted
-_ERRORS = 2  # standard errors that a loss in sample, or a gain by more rows, must be beyond
+_ERRORS = 2  # standard errors that a loss in sample, or a gain by more rows or a polish, must be beyond
 _SHARED_GAIN, _USUAL_GAIN = 0.5, 0.05  # students gain half of what the exact one gains, of little all
 
 
@@ -36,7 +38,13 @@ class Trial:
     log_isolation: FloatArray
     polish: LearntPolish | None
     loss: float
+    standard_error: float
     judged: Judged
+
+    @property
+    def in_doubt(self) -> float:
+        """The loss and its standard error, which is little for those who say what their teacher says."""
+        return self.loss + self.standard_error
 
 
 class CrossFit:
@@ -72,7 +80,8 @@ class CrossFit:
         self.judged = Judged(self.regions, self.weights)
         self.lessons = [self._teach(fold) for fold in self.folds]
         self.trials: dict[str, Trial] = {}
-        self._students: dict[str, list[Student]] = {}
+        self._students: dict[tuple[Form, int], Student] = {}
+        self._seed = int(rng.integers(2**62))  # of students, the same whoever learns first
 
     def _teach(self, fold: Fold) -> tuple[Lesson, Features]:
         """Judge a fold by the exact recalibrator of the others, and let it teach."""
@@ -81,31 +90,59 @@ class CrossFit:
         self.judged.take(fold.rows, out, self.y[fold.rows])
         return teach(teacher, self.rng), features_of(teacher)
 
+    def race(self, forms: Sequence[Form], finalists: int) -> list[Form]:
+        """Return the forms that do best on the first folds, with anchors or without; to try some of them is enough."""
+        places = range(max(int(_RACED * len(self.folds)), 1))
+        self._learn(forms, places)
+
+        def mean(form: Form) -> float:
+            scores = []
+            for place in places:
+                rows, student = self.folds[place].rows, self._student(form, place)
+                out = Recalibrated(self.base[rows], CurveOfEachRow(curve_of(student.read(self.positions[rows]).tables)))
+                scores.append(crps(out, self.y[rows]))
+            return float(np.average(np.concatenate(scores), weights=self._weights_in(places)))
+
+        with_anchors = [form._replace(has_anchors=True) for form in forms]
+        means = [min(mean(one), mean(two)) for one, two in zip(forms, with_anchors, strict=True)]
+        return [forms[place] for place in np.argsort(means, kind="stable")[:finalists]]
+
     def attempt(self, form: Form) -> Trial:
         """Let students of a form judge every fold; marginal calibration is mended by what other folds tell."""
         if str(form) not in self.trials:
-            n = len(self.z)
+            n, places = len(self.z), range(len(self.folds))
             tables, isolation = np.full((n, len(LEVEL_SCORES)), np.nan), np.full(n, np.nan)
-            for fold, student in zip(self.folds, self._learn(form), strict=True):
-                reading = student.read(self.positions[fold.rows])
+            self._learn([form], places)
+            for fold, place in zip(self.folds, places, strict=True):
+                reading = self._student(form, place).read(self.positions[fold.rows])
                 tables[fold.rows], isolation[fold.rows] = reading.tables, reading.log_isolation
             self.trials[str(form)] = self._judge(form, tables, isolation)
         return self.trials[str(form)]
 
-    def _learn(self, form: Form) -> list[Student]:
-        """Return a student a fold; anchors are added to students that may be there already."""
-        if form.has_anchors:
-            plain = self._learn(form._replace(has_anchors=False))
-            return [student.anchored(lesson) for student, (lesson, _) in zip(plain, self.lessons, strict=True)]
-        if str(form) not in self._students:
-            learnt = [Student.learn(lesson, features, form, self.rng) for lesson, features in self.lessons]
-            self._students[str(form)] = learnt
-        return self._students[str(form)]
+    def _learn(self, forms: Sequence[Form], places: Iterable[int]) -> None:
+        """Have a student of every form learn the lesson of every fold; those that have learnt it are kept."""
+        tasks = [(form._replace(has_anchors=False), place) for form in forms for place in places]
+        tasks = [task for task in dict.fromkeys(tasks) if task not in self._students]
+
+        def learn(task: tuple[Form, int]) -> Student:
+            form, place = task
+            return Student.learn(*self.lessons[place], form, np.random.default_rng([self._seed, place]))
+
+        with ThreadPoolExecutor(self.teacher.workers.count()) as pool:
+            self._students.update(zip(tasks, pool.map(learn, tasks), strict=True))
+
+    def _student(self, form: Form, place: int) -> Student:
+        """Return who has learnt; anchors are added to students that are there already."""
+        plain = self._students[form._replace(has_anchors=False), place]
+        return plain.anchored(self.lessons[place][0]) if form.has_anchors else plain
+
+    def _weights_in(self, places: Iterable[int]) -> FloatArray:
+        return np.concatenate([self.weights[self.folds[place].rows] for place in places])
 
     def _judge(self, form: Form, tables: FloatArray, isolation: FloatArray) -> Trial:
         """Judge with and without a polish: exact tables had theirs, and of few rows another is no more than noise.
 
-        It is there where it lowers the CRPS, or where PIT values are off by more than chance.
+        It is there where it lowers the CRPS, or where PIT values are off, by more than chance.
         """
         known = np.concatenate([fold.rows for fold in self.folds])
         scores = np.full(len(self.z), np.nan)
@@ -117,12 +154,18 @@ class CrossFit:
             for judged, own in ((plain, curve), (polished, bent)):
                 out = Recalibrated(self.base[fold.rows], CurveOfEachRow(own))
                 judged.take(fold.rows, out, self.y[fold.rows])
-        exact, *means = (
-            np.average(one.crps[known], weights=self.weights[known]) for one in (self.judged, plain, polished)
-        )
-        mends = means[1] <= means[0] or is_off(plain.measures()[1], len(known))
+        exact = float(np.average(self.judged.crps[known], weights=self.weights[known]))
+        gain, doubt = self._difference(polished, plain, known)
+        mends = gain < -_ERRORS * doubt or is_off(plain.measures()[1], len(known))
         best, polish = (polished, self._polish(scores, known)) if mends else (plain, None)
-        return Trial(form, tables, isolation, polish, float(means[int(mends)] / exact - 1), best)
+        loss, error = self._difference(best, self.judged, known)
+        return Trial(form, tables, isolation, polish, loss / exact, error / exact, best)
+
+    def _difference(self, one: Judged, other: Judged, rows: IntArray) -> tuple[float, float]:
+        """Return the mean difference in CRPS, and its standard error."""
+        difference = one.crps[rows] - other.crps[rows]
+        mean = float(np.average(difference, weights=self.weights[rows]))
+        return mean, float(difference.std() / np.sqrt(len(rows)))
 
     def _polish(self, scores: FloatArray, rows: IntArray) -> LearntPolish | None:
         """Return what scores of some rows turned out to be worth."""

@@ -1,6 +1,7 @@
 """A small network from what is known of a row to a table of score quantiles, and its training, in numpy alone."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,8 +89,10 @@ class Network(NamedTuple):
         return by_blocks(lambda blocks: self._layers(blocks)[-1], inputs)
 
     def _layers(self, x: Any) -> tuple[Any, Any, Any]:
-        first = np.maximum(x @ self.first + self.first_bias, 0)
-        second = np.maximum(first @ self.second + self.second_bias, 0)
+        first = x @ self.first + self.first_bias
+        np.maximum(first, 0, out=first)
+        second = first @ self.second + self.second_bias
+        np.maximum(second, 0, out=second)
         return first, second, second @ self.third + x @ self.around + self.bias
 
 
@@ -140,27 +143,63 @@ def _train(inputs: Singles, targets: Targets, units: Units, effort: Effort, rng:
     Both are sums over nodes of distances on the scale of scores. The second lets the student see what neighbourhoods
     have smoothed away or, being few, have made up.
     """
-    network = Network.draw(inputs.shape[1], effort.hidden, rng)
-    means, squares = ([np.zeros_like(weights) for weights in network] for _ in range(2))
+    adam = Adam(Network.draw(inputs.shape[1], effort.hidden, rng))
     order, start, batch = rng.permutation(len(inputs)), 0, min(effort.batch, len(inputs))
     for step in range(1, effort.steps + 1):
         if start + batch > len(order):
             order, start = rng.permutation(len(inputs)), 0
         rows = order[start : start + batch]
         start += batch
-        slopes = _slopes(network, inputs[rows], Targets(*(part[rows] for part in targets)), units)
-        share = step / effort.steps
-        rate = effort.rate * 0.5 * (1 + np.cos(np.pi * share)) * min(1.0, step / 100)
-        for weights, slope, mean, square in zip(network, slopes, means, squares, strict=True):
-            mean += 0.1 * (slope - mean)
-            square += 0.001 * (slope * slope - square)
-            move = mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
-            weights -= (rate * (move + (_DECAY * weights if weights.ndim == 2 else 0.0))).astype(np.float32)
-    return network
+        own = Targets(*(part[rows] for part in targets))
+        _slopes(adam.network, inputs[rows], own, units, adam.slopes)
+        adam.move(effort.rate * 0.5 * (1 + np.cos(np.pi * step / effort.steps)) * min(1.0, step / 100))
+    return adam.network
 
 
-def _slopes(network: Network, x: Singles, targets: Targets, units: Units) -> list[Singles]:
-    """Return the derivatives of the mean loss of a batch by every weight."""
+class Adam:
+    """Adam with decay of matrices; in place, all weights in one array, since what it does to each is little.
+
+    Attributes
+    ----------
+    network, slopes : Network
+        The weights, and where derivatives by them are to be put.
+    """
+
+    def __init__(self, start: Network) -> None:
+        sizes = [weights.size for weights in start]
+        self._all, self._slopes, self._mean, self._square, self._work = np.zeros((5, sum(sizes)), np.float32)
+        self._step, self._ends = 0, np.cumsum([0, *sizes])
+        self.network, self.slopes = self._shaped(self._all, start), self._shaped(self._slopes, start)
+        for weights, drawn in zip(self.network, start, strict=True):
+            weights[...] = drawn
+
+    def _shaped(self, flat: Singles, like: Network) -> Network:
+        parts = (flat[first:end] for first, end in pairwise(self._ends))
+        return Network(*(part.reshape(one.shape) for part, one in zip(parts, like, strict=True)))
+
+    def move(self, rate: float) -> None:
+        """Move all weights against the slopes."""
+        self._step += 1
+        work, slopes = self._work, self._slopes
+        np.subtract(slopes, self._mean, out=work)
+        work *= np.float32(0.1)
+        self._mean += work
+        np.multiply(slopes, slopes, out=work)
+        work -= self._square
+        work *= np.float32(0.001)
+        self._square += work
+        np.sqrt(self._square, out=work)
+        work += np.float32(1e-8)
+        np.divide(self._mean, work, out=work)
+        work *= np.float32(rate * np.sqrt(1 - 0.999**self._step) / (1 - 0.9**self._step))
+        for weights in self.network:
+            if weights.ndim == 2:
+                weights *= np.float32(1 - rate * _DECAY)
+        self._all -= work
+
+
+def _slopes(network: Network, x: Singles, targets: Targets, units: Units, slopes: Network) -> None:
+    """Put the derivatives of the mean loss of a batch by every weight where they are wanted."""
     first, second, outputs = network._layers(x)
     increments = units.increments.astype(np.float32)
     logs = outputs[:, 1:_NODES]
@@ -175,9 +214,14 @@ def _slopes(network: Network, x: Singles, targets: Targets, units: Units) -> lis
     by_output[:, 0] = np.float32(units.unit) * by_node.sum(axis=1)
     by_output[:, 1:_NODES] = (by_node @ _OUTWARDS.T) * grown * (np.abs(logs) < LARGEST_LOG)
     by_output[:, _NODES:] = _DESCRIBED_SHARE * np.sign(outputs[:, _NODES:] - targets.described) * weights
-    by_second = by_output @ network.third.T * (second > 0)
-    by_first = by_second @ network.second.T * (first > 0)
-    return [
-        x.T @ by_first, by_first.sum(axis=0), first.T @ by_second, by_second.sum(axis=0),
-        second.T @ by_output, x.T @ by_output, by_output.sum(axis=0),
-    ]  # fmt: skip
+    by_second = by_output @ network.third.T
+    by_second *= second > 0
+    by_first = by_second @ network.second.T
+    by_first *= first > 0
+    for into, left, right in (
+        (slopes.first, x, by_first), (slopes.second, first, by_second), (slopes.third, second, by_output),
+        (slopes.around, x, by_output),
+    ):  # fmt: skip
+        np.matmul(left.T, right, out=into)
+    for into, right in ((slopes.first_bias, by_first), (slopes.second_bias, by_second), (slopes.bias, by_output)):
+        np.sum(right, axis=0, out=into)

@@ -97,6 +97,10 @@ class Form(NamedTuple):
     effort: Effort
     has_anchors: bool = False
 
+    def with_anchors_too(self) -> "tuple[Form, Form]":
+        """Return the form without anchors and with them."""
+        return self._replace(has_anchors=False), self._replace(has_anchors=True)
+
     def __str__(self) -> str:
         hidden, steps, members = self.effort[:3]
         networks = "network" if members == 1 else f"mean of {members} networks"

@@ -1,6 +1,7 @@
 """Who teaches a student: a fitted recalibrator without its fading, and all that is asked of it."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -76,6 +77,11 @@ class Teacher:
         self.space_map, self.metric, self.neighborhood = exact.space_map_, exact.metric, self.exact.neighborhood_
         self.fade = next((one for one in exact.corrections_ if isinstance(one, LearntFade)), None)
 
+    @property
+    def workers(self) -> Workers:
+        """Who does the work."""
+        return Workers.of(self.exact.workers).silent()
+
     def recalibrate(self, dist: Distribution, positions: FloatArray) -> Recalibrated:
         """Return what becomes of new rows."""
         return self.exact.recalibrate(dist, positions)
@@ -91,7 +97,8 @@ class Teacher:
         def ask(steps: Steps, rows: IntArray) -> FloatArray:
             return np.stack([steps.radius(), np.maximum(steps.effective_size(), LEAST_SIZE)], axis=1)
 
-        known = self.exact.left_out().gather(ask, np.full((len(self.calibration), 2), np.nan), points)[points]
+        left_out = replace(self.exact.left_out(), corrections=(), quantile_rule="step")  # which nearness depends not on
+        known = left_out.gather(ask, np.full((len(self.calibration), 2), np.nan), points)[points]
         isolation = known[:, 0]
         if not isinstance(self.neighborhood, KNearest):
             others = self._counts(self.positions[points]) - 1
@@ -101,7 +108,9 @@ class Teacher:
     def describe(self, positions: FloatArray) -> FloatArray:
         """Return the logarithms of isolation and effective size of new rows, (n, 2)."""
         near = self.neighborhood
-        out = self.recalibrate(Normal(np.zeros(len(positions)), 1.0), positions)
+        bare = copy.copy(self.exact)
+        bare.corrections_, bare.quantile_rule_ = (), "step"  # which nearness does not depend on
+        out = bare.recalibrate(Normal(np.zeros(len(positions)), 1.0), positions)
         isolation = out.radius if isinstance(near, KNearest) else -(self._counts(positions) + LEAST_SIZE)
         return np.stack([log_isolation(near, isolation), np.log(np.maximum(out.effective_size, LEAST_SIZE))], axis=1)
 
@@ -132,7 +141,7 @@ class Teacher:
 
     def own_isolation(self) -> FloatArray:
         """Return the isolation of calibration points among the others, increasing."""
-        return self.exact.own_isolation_.sorted(self.neighborhood, Workers.of(self.exact.workers).silent())
+        return self.exact.own_isolation_.sorted(self.neighborhood, self.workers)
 
     def everyone(self) -> Curve | None:
         """Return the law of all scores, where rows fade to it."""
@@ -170,9 +179,21 @@ class AverageTeacher(Teacher):
 
     def left_out_description(self, points: IntArray) -> FloatArray:
         """Return the isolation that the heaviest tells, and the mean of effective sizes."""
-        known = [Teacher(member).left_out_description(points) for member in self.exact.members_]
+        return self._averaged([Teacher(member).left_out_description(points) for member in self.exact.members_])
+
+    def describe(self, positions: FloatArray) -> FloatArray:
+        """Return the same of new rows."""
+        parts = zip(self.exact.members_, self.exact.columns_, strict=True)
+        return self._averaged([Teacher(member).describe(positions[:, list(columns)]) for member, columns in parts])
+
+    def _averaged(self, known: Sequence[FloatArray]) -> FloatArray:
         size = sum(weight * np.exp(one[:, 1]) for weight, one in zip(self.exact.weights_, known, strict=True))
         return np.stack([known[int(np.argmax(self.exact.weights_))][:, 0], np.log(size)], axis=1)
+
+    @property
+    def workers(self) -> Workers:
+        """Those of the heaviest."""
+        return self._guide.workers
 
     @property
     def index(self) -> NeighborIndex:
