@@ -35,7 +35,8 @@ class CompilationLoss:
     Attributes
     ----------
     form : str
-        What the compiled recalibrator is made of.
+        What the compiled recalibrator is made of. If that is the mean of several networks, the figures may be those of
+        one, which errs more.
     rows : int
         The number of calibration rows that were judged; 0 where one law of all rows was taken over as it is.
     exact, compiled : ndarray of shape (6,)
