@@ -154,18 +154,13 @@ class CrossFit:
             for judged, own in ((plain, curve), (polished, bent)):
                 out = Recalibrated(self.base[fold.rows], CurveOfEachRow(own))
                 judged.take(fold.rows, out, self.y[fold.rows])
-        exact = float(np.average(self.judged.crps[known], weights=self.weights[known]))
-        gain, doubt = self._difference(polished, plain, known)
+        gain, doubt = self._relative_loss(polished, plain, known)
         mends = gain < -_ERRORS * doubt or is_off(plain.measures()[1], len(known))
         best, polish = (polished, self._polish(scores, known)) if mends else (plain, None)
-        loss, error = self._difference(best, self.judged, known)
-        return Trial(form, tables, isolation, polish, loss / exact, error / exact, best)
+        return Trial(form, tables, isolation, polish, *self._relative_loss(best, self.judged, known), best)
 
-    def _difference(self, one: Judged, other: Judged, rows: IntArray) -> tuple[float, float]:
-        """Return the mean difference in CRPS, and its standard error."""
-        difference = one.crps[rows] - other.crps[rows]
-        mean = float(np.average(difference, weights=self.weights[rows]))
-        return mean, float(difference.std() / np.sqrt(len(rows)))
+    def _relative_loss(self, one: Judged, other: Judged, rows: IntArray) -> tuple[float, float]:
+        return _relative_to(one.crps[rows], other.crps[rows], self.weights[rows])
 
     def _polish(self, scores: FloatArray, rows: IntArray) -> LearntPolish | None:
         """Return what scores of some rows turned out to be worth."""
