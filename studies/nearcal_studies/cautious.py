@@ -132,8 +132,8 @@ def _by_pair(values: Mapping[tuple[str, str, int], float], base: str | None = No
 def as_markdown(rows: Sequence[Row]) -> str:
     """Return one table for all rows and one for few."""
     lines = [
-        "CRPS and 95% interval score relative to the base model's, geometric mean over sets of means over seeds. Of sets "
-        "of less than 2,000 rows a run judges all, a fifth at a time by what has not seen it."
+        "CRPS and 95% interval score relative to the base model's, geometric mean over sets of means over seeds. Of "
+        "sets of less than 2,000 rows a run judges all, a fifth at a time by what has not seen it."
     ]
     every = [row for row in rows if row["frame"] == "all rows"]
     few = [row for row in rows if row["frame"] == "few rows"]

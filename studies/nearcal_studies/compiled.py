@@ -70,6 +70,7 @@ def by_pair(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, float]]:
         figures = {
             "told": float(np.mean([row["told"] for row in exact.values()])),
             "accepted": len(compiled) / len(exact),
+            "seeds": len(exact),
         }
         figures["seconds"] = float(np.mean([row["seconds"] for row in exact.values()]))
         if compiled:
@@ -86,17 +87,17 @@ def by_pair(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, float]]:
 def as_markdown(rows: Sequence[Row]) -> str:
     """Return a table with a line for every set and base model."""
     seeds = sorted({row["seed"] for row in rows})
-    titles = ["set", "base model", "accepted", "loss told", "loss judged", "PIT error: exact", "compiled"]
+    titles = ["set", "base model", "seeds", "accepted", "loss told", "loss judged", "PIT error: exact", "compiled"]
     titles += ["coverage of 95%: exact", "compiled", "regional error: exact", "compiled", "seconds"]
     lines = [
         f"Seeds {', '.join(map(str, seeds))}. Loss of CRPS in percent of the exact default's: told by cross-fitting on "
-        "calibration rows, and judged on others; means over seeds.",
+        "calibration rows, and judged on others if it was accepted; means over seeds, so many of each pair.",
         "",
         "| " + " | ".join(titles) + " |",
         "|---" * len(titles) + "|",
     ]
     for (name, base), figures in by_pair(rows).items():
-        cells = [name, base, f"{figures['accepted']:.0%}", f"{100 * figures['told']:+.1f}"]
+        cells = [name, base, str(figures["seeds"]), f"{figures['accepted']:.0%}", f"{100 * figures['told']:+.1f}"]
         if "judged" in figures:
             cells += [
                 f"{100 * figures['judged']:+.1f}",

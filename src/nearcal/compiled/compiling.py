@@ -35,9 +35,9 @@ from nearcal.space import Folds, as_folds
 TOLERANCE = 0.02
 _LEAST_POINTS = 20
 _HIDDEN = (64, 256)  # units of a layer: wide networks know more, and narrow ones keep what few outliers say from all
-_NARROW, _WIDE = 4, 2  # networks of which a student of few points is the mean
-_MANY_POINTS = 5000
-_FINALISTS = 2
+_NARROW, _WIDE = 4, 2  # how many of either a mean is of
+_MANY_POINTS = 5000  # of fewer a student is the mean of several networks
+_FINALISTS = 2  # forms that are tried on all folds
 _ADVANTAGE = 0.001  # of CRPS, that a small network, which answers in a third of the time, may lose against others
 _STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
 _WIDE_STEPS = 0.7  # of those of narrow networks
@@ -210,7 +210,7 @@ def study(
         for form in _forms(fit):
             if form in found:
                 continue
-            trial, several = fit.attempt(form), _several(form, n)
+            trial, several = fit.attempt(form), form if n >= _MANY_POINTS else _several(form)
             student = Student.learn(lesson, features_of(teacher), several, rng)
             student = student if trial.polish is None else student.polished(trial.polish)
             in_sample = in_sample_loss(student, lesson, dist_cal)
@@ -231,16 +231,14 @@ def _forms(fit: CrossFit) -> Iterator[Form]:
     single = [Form(has_trend, _effort(hidden, steps)) for hidden in _HIDDEN for has_trend in trends]
     best = _best([fit.attempt(one) for form in fit.race(single, _FINALISTS) for one in form.with_anchors_too()])
     yield best.form
-    yield _best([fit.attempt(one) for one in _several(best.form, 0).with_anchors_too()]).form
+    yield _best([fit.attempt(one) for one in _several(best.form).with_anchors_too()]).form
 
 
-def _several(form: Form, n: int) -> Form:
-    """Return the form of n points: of few one network depends much on its start, the mean of several less.
+def _several(form: Form) -> Form:
+    """Return the form with several networks: one depends on where it starts, the mean of several less.
 
-    What is told of one network is cautious of their mean, whose CRPS is no more than the mean of theirs.
+    What is told of one is cautious of their mean, whose CRPS is no more than the mean of theirs.
     """
-    if n >= _MANY_POINTS or form.effort.members > 1:
-        return form
     members = _NARROW if form.effort.hidden <= min(_HIDDEN) else _WIDE
     return form._replace(effort=form.effort._replace(members=members))
 
@@ -254,9 +252,11 @@ def _effort(hidden: int, steps: int) -> Effort:
 
 def _best(trials: Sequence[Trial]) -> Trial:
     """Return the trial that loses least, and one standard error; what is smaller is given some advantage."""
-    return min(
-        trials, key=lambda trial: trial.in_doubt + (_ADVANTAGE if trial.form.effort.hidden > min(_HIDDEN) else 0.0)
-    )
+
+    def standing(trial: Trial) -> float:
+        return trial.in_doubt + (_ADVANTAGE if trial.form.effort.hidden > min(_HIDDEN) else 0.0)
+
+    return min(trials, key=standing)
 
 
 def loss_of(recalibrator: Any) -> Any:
