@@ -3,8 +3,8 @@
     python benchmarks/compiled.py
 
 n_cal = 1e5, d = 20, k = 1000, Normal predictions; batches of 1,024 rows, and single rows. Costs are processor time, of
-single rows wall time; all in one run, so that their ratios hold on other machines. The largest form, two wide networks with
-trend and anchors, which this case does not need, is measured too, hardly taught. Writes results/compiled.json.
+single rows wall time; all in one run, so that their ratios hold on other machines. The largest form, two wide networks
+with trend and anchors, which this case does not need, is measured too, hardly taught. Writes results/compiled.json.
 """
 
 import tempfile
