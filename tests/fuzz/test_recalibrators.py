@@ -252,10 +252,10 @@ def test_compiled(fuzz):
         exact = nc.LocalRecalibrator(**_local_options(rng, len(y)))
         try:
             exact.fit(dist, y, space, sample_weight=make_weights(rng, len(y)))
-            content = -np.inf if rng.random() < 0.5 else 0.25  # with whatever there is, or with nothing
             rows = 0 if rng.random() < 0.5 else 300
             with (
-                patch.multiple(compiling, _FEWEST_STEPS=5, _MOST_STEPS=5, _MEMBERS=2, _CONTENT=content),
+                patch.multiple(compiling, _FEWEST_STEPS=5, _MOST_STEPS=5, _NARROW=2),
+                patch.object(compiling, "_best", lambda trials: trials[rng.integers(len(trials))]),  # whatever there is
                 patch.object(lessons, "_FEWEST_ROWS", rows),
             ):
                 compiled = nc.compile(exact, tolerance=float("inf") if rng.random() < 0.1 else 1e9)
