@@ -206,6 +206,7 @@ def study(
     found: dict[Form, tuple[Student, CompilationLoss, Trial]] = {}
     with threadpool_limits(1, user_api="blas"):  # products of a batch are too small for more, as in tuning
         fit, lesson = CrossFit(teacher, dist_cal, folds, rng), teach(teacher, rng)
+        fit = fit.with_more_folds(dist_cal) if fit.wants_more_folds(lesson) else fit
         unseen = fit.unseen_loss(lesson)
         for form in _forms(fit):
             if form in found:

@@ -22,7 +22,7 @@ from nearcal.recalibration.scores_of_rows import CurveOfEachRow
 from nearcal.scores import crps
 from nearcal.space import Fold, Folds
 
-_FOLDS, _FOLDS_OF_FEW, _FEW_POINTS = 5, 10, 500  # without a fifth of few points both know much less than with all
+_FOLDS, _MORE_FOLDS, _FEW_POINTS = 5, 10, 500  # without a fifth of few points both know much less than with all
 _RACED = 0.4  # of the folds, which tell what forms are worth trying on all
 _MOST_POINTS = 10_000  # that are cross-fitted
 _ERRORS = 2  # standard errors that a loss in sample, or a gain by more rows or a polish, must be beyond
@@ -58,10 +58,17 @@ class CrossFit:
     folds : Folds, optional
         Which rows may speak for which; five random folds by default, ten of few points.
     rng : numpy.random.Generator
+    count : int, optional
+        Another number of random folds.
     """
 
     def __init__(
-        self, teacher: Teacher, base: Distribution | None, folds: Folds | None, rng: np.random.Generator
+        self,
+        teacher: Teacher,
+        base: Distribution | None,
+        folds: Folds | None,
+        rng: np.random.Generator,
+        count: int | None = None,
     ) -> None:
         rows = np.sort(rng.permutation(len(teacher.calibration))[:_MOST_POINTS]) if folds is None else None
         self.is_of_all = rows is not None and len(rows) == len(teacher.calibration)
@@ -75,7 +82,8 @@ class CrossFit:
         weights = teacher.calibration.weights
         self.weights = np.ones(n) if weights is None else weights.relative
         self.has_weights, self.units = weights is not None, "score" if base is None else "response"
-        self.folds = _random_folds(n, rng) if folds is None else folds.folds
+        count = count or (_MORE_FOLDS if n < _FEW_POINTS else _FOLDS)
+        self.folds = _random_folds(n, min(count, n), rng) if folds is None else folds.folds
         self.regions = find_regions(teacher.space_map(self.positions), rng)
         self.judged = Judged(self.regions, self.weights)
         self.lessons = [self._teach(fold) for fold in self.folds]
@@ -174,16 +182,30 @@ class CrossFit:
     def unseen_loss(self, lesson: Lesson) -> float:
         """Return what folds do not show, given the lesson of all: the exact one gains more by their rows than students.
 
-        Where responses are all but a function of the position, neighbours nearer by a fold tell far more. What the
-        exact one gains is told by leaving out single points; where rows depend on each other that tells nothing.
+        Where responses are all but a function of the position, neighbours nearer by a fold tell far more.
+        """
+        gain, error = self._gain(lesson)
+        return max(_SHARED_GAIN * (gain - _ERRORS * error - _USUAL_GAIN), 0.0)
+
+    def wants_more_folds(self, lesson: Lesson) -> bool:
+        """Tell whether the exact one gains so much by the rows of a fold that smaller ones should judge."""
+        return len(self.folds) < _MORE_FOLDS and self._gain(lesson)[0] > _USUAL_GAIN
+
+    def with_more_folds(self, base: Distribution | None) -> "CrossFit":
+        """Return the same with more folds, which are smaller."""
+        return CrossFit(self.teacher, base, None, self.rng, _MORE_FOLDS)
+
+    def _gain(self, lesson: Lesson) -> tuple[float, float]:
+        """Return what the exact one gains by the rows of a fold, relative, as single points left out tell.
+
+        Where rows depend on each other that tells nothing.
         """
         if not self.is_of_all:
-            return 0.0
+            return 0.0, 0.0
         points, known = slice(lesson.points), self.judged.crps[lesson.rows]
         is_known = ~np.isnan(known)
         with_all = _crps(lesson.tables[points], self.base[lesson.rows], lesson.z)
-        mean, error = _relative_to(known[is_known], with_all[is_known], lesson.weights[is_known])
-        return max(_SHARED_GAIN * (mean - _ERRORS * error - _USUAL_GAIN), 0.0)
+        return _relative_to(known[is_known], with_all[is_known], lesson.weights[is_known])
 
 
 def in_sample_loss(student: Student, lesson: Lesson, base: Distribution | None) -> float:
@@ -221,6 +243,6 @@ def curve_of(tables: FloatArray) -> Curve:
     return Curve(Interpolated(LEVEL_SCORES[np.newaxis], tables, normal_tails=True))
 
 
-def _random_folds(n: int, rng: np.random.Generator) -> Sequence[Fold]:
-    number = rng.permutation(n) % min(_FOLDS_OF_FEW if n < _FEW_POINTS else _FOLDS, n)
-    return [Fold(np.flatnonzero(number == one), np.flatnonzero(number != one)) for one in range(number.max() + 1)]
+def _random_folds(n: int, count: int, rng: np.random.Generator) -> Sequence[Fold]:
+    number = rng.permutation(n) % count
+    return [Fold(np.flatnonzero(number == one), np.flatnonzero(number != one)) for one in range(count)]
