@@ -26,7 +26,7 @@ _FOLDS, _MORE_FOLDS, _FEW_POINTS = 5, 10, 500  # without a fifth of few points b
 _RACED = 0.4  # of the folds, which tell what forms are worth trying on all
 _MOST_POINTS = 10_000  # that are cross-fitted
 _ERRORS = 2  # standard errors that a loss in sample, or a gain by more rows or a polish, must be beyond
-_SHARED_GAIN, _USUAL_GAIN = 0.5, 0.05  # students gain half of what the exact one gains, of little all
+_USUAL_GAIN = 0.05  # by the rows of a fold, up to which students gain what the exact one gains; of more, no more
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class CrossFit:
         Where responses are all but a function of the position, neighbours nearer by a fold tell far more.
         """
         gain, error = self._gain(lesson)
-        return max(_SHARED_GAIN * (gain - _ERRORS * error - _USUAL_GAIN), 0.0)
+        return max(gain - _ERRORS * error - _USUAL_GAIN, 0.0)
 
     def wants_more_folds(self, lesson: Lesson) -> bool:
         """Tell whether the exact one gains so much by the rows of a fold that smaller ones should judge."""
