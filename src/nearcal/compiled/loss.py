@@ -48,8 +48,8 @@ class CompilationLoss:
         The loss at calibration points that the compiled recalibrator has learnt from, against the exact one without
         each of them, less two standard errors: whoever is worse even there is too small a function for so much data.
     unseen : float
-        What cross-fitting does not show, where the exact recalibrator gains much by the rows of a fold: what it gains, as
-        single points left out tell, beyond a twentieth and two standard errors.
+        What cross-fitting does not show, where the exact recalibrator gains much by the rows of a fold: what it gains,
+        as single points left out tell, beyond a twentieth and two standard errors.
     tried : Table
         Every form that was tried, with its loss.
     in_units_of : str
