@@ -140,9 +140,11 @@ class CrossFit:
             self._students.update(zip(tasks, pool.map(learn, tasks), strict=True))
 
     def _student(self, form: Form, place: int) -> Student:
-        """Return who has learnt; anchors are added to students that are there already."""
-        plain = self._students[form._replace(has_anchors=False), place]
-        return plain.anchored(self.lessons[place][0]) if form.has_anchors else plain
+        """Return who has learnt; anchors are added once, to students that are there already."""
+        if (form, place) not in self._students:
+            plain = self._students[form._replace(has_anchors=False), place]
+            self._students[form, place] = plain.anchored(self.lessons[place][0])
+        return self._students[form, place]
 
     def _weights_in(self, places: Iterable[int]) -> FloatArray:
         return np.concatenate([self.weights[self.folds[place].rows] for place in places])
