@@ -48,9 +48,8 @@ class Compiled(SetStudy):
         try:
             compiled = nc.compile(exact, tolerance=TOLERANCE, dist_cal=exact.base(cal[0]), rng=settings["seed"])
         except nc.CompilationError as error:
-            return [{**rows[0], "accepted": False, "told": error.loss.loss, "seconds": time.process_time() - start}]
-        seconds, loss = time.process_time() - start, compiled.recalibrator.loss_
-        told = {"accepted": True, "told": loss.loss, "form": loss.form, "seconds": seconds}
+            return [{**rows[0], **_told(error.loss, start), "accepted": False}]
+        told = {**_told(compiled.recalibrator.loss_, start), "accepted": True}
         figures = judge(compiled.predict(new[0]), new[1], regions)
         return [{**rows[0], **told}, {"method": "compiled", **about, **told, **figures}]
 
@@ -58,6 +57,12 @@ class Compiled(SetStudy):
         """Return a table of pairs, and whether what was asked for was reached."""
         rows = gather(settings, done)
         return Conclusion({"rows": rows}, as_markdown(rows), judge_promises(rows))
+
+
+def _told(loss: nc.CompilationLoss, start: float) -> Row:
+    """Return what is told of a student, and how long it took since a time of the process."""
+    about = {"told": loss.loss, "told_error": loss.standard_error, "form": loss.form}
+    return {**about, "seconds": time.process_time() - start}
 
 
 def by_pair(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, float]]:

@@ -9,7 +9,7 @@ from nearcal.compiled.anchors import LEAST_WEIGHT, NEAREST, Anchors
 from nearcal.compiled.crossfit import features_of
 from nearcal.compiled.lessons import teach
 from nearcal.compiled.network import LEVEL_SCORES, Effort
-from nearcal.compiled.student import Form, Student
+from nearcal.compiled.student import Form, Kind, Student
 from nearcal.compiled.teachers import Teacher
 from tests.compiled.cases import calibration_set, compile_quickly, fitted
 
@@ -58,13 +58,13 @@ def test_an_untaught_student_with_anchors_says_what_the_teacher_says():
     lesson = teach(teacher, rng)
     space = calibration_set(200, seed=5)[2]
     wanted = teacher.recalibrate(nc.Normal(np.zeros(200), 1.0), space).from_z(LEVEL_SCORES[np.newaxis])
-    plain = Student.learn(lesson, features_of(teacher), Form(False, Effort(8, 1)), rng)
+    plain = Student.learn(lesson, features_of(teacher), Form((Kind(False, Effort(8, 1)),)), rng)
     errors = [np.abs(one.read(space).tables - wanted).mean() for one in (plain, plain.anchored(lesson))]
     assert errors[1] < 0.4 * errors[0]
 
 
 def test_they_stand_at_no_calibration_point(monkeypatch):
-    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form(False, Effort(8, 5), True)])
+    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form((Kind(False, Effort(8, 5)),), True)])
     dist, y, space = calibration_set(150)
     space = np.round(3 * space) / 3  # places that points share
     exact = nc.LocalRecalibrator(k=40).fit(dist, y, space)

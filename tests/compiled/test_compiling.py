@@ -1,13 +1,16 @@
+import re
+
 import numpy as np
 import pytest
 
 import nearcal as nc
 from nearcal.compiled import loss_of
-from nearcal.compiled.crossfit import CrossFit
+from nearcal.compiled.crossfit import CrossFit, features_of
 from nearcal.compiled.features import Features
+from nearcal.compiled.lessons import teach
 from nearcal.compiled.loss import find_regions
-from nearcal.compiled.network import Effort
-from nearcal.compiled.student import Form, Student
+from nearcal.compiled.network import LEVEL_SCORES, Effort
+from nearcal.compiled.student import Form, Kind, Student
 from nearcal.compiled.teachers import teacher_of
 from nearcal.space import SpaceMap
 from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near, fitted
@@ -66,7 +69,7 @@ def test_threads_change_no_bit():
 
 def test_forms_that_do_worst_on_some_folds_are_not_tried_on_all(exact):
     fit = CrossFit(teacher_of(exact), None, None, np.random.default_rng(0))
-    hardly, well = Form(False, Effort(8, 1)), Form(False, Effort(32, 400))
+    hardly, well = (Form((Kind(False, effort),)) for effort in (Effort(8, 1), Effort(32, 400)))
     assert fit.race([hardly, well], 1) == [well]
     assert fit.race([hardly, well], 2) == [well, hardly]
     assert not fit.trials
@@ -78,8 +81,29 @@ def test_forms_that_do_worst_on_some_folds_are_not_tried_on_all(exact):
 
 
 def test_of_few_points_several_networks_are_averaged(compiled):
-    assert compiled.loss_.form.startswith(("mean of 4 networks", "trend and mean of 4 networks"))
-    assert all(not form.startswith("mean") for form in compiled.loss_.tried["form"])
+    counts = [int(count) for count in re.findall(r"mean of (\d) networks", compiled.loss_.form)]
+    assert counts in ([4], [2, 2])
+    assert all("mean of" not in form for form in compiled.loss_.tried["form"])
+    # of two kinds of networks both are tried, and the two together, with anchors and without
+    assert len(compiled.loss_.tried["form"]) == 6
+
+
+def test_the_mean_of_two_kinds_of_networks_says_what_they_say_on_average():
+    teacher, rng = teacher_of(fitted(200, **TUNED)), np.random.default_rng(0)
+    lesson, features = teach(teacher, rng), features_of(teacher)
+    kinds = [Kind(True, Effort(8, 40)), Kind(False, Effort(16, 20, 2))]
+    students = [Student.learn(lesson, features, Form((kind,)), np.random.default_rng(1)) for kind in kinds]
+    both = Student.mean_of(students)
+    readings = [one.read(SPACE) for one in (both, *students)]
+    middle = len(LEVEL_SCORES) // 2
+    locations, sizes = ([one.tables[:, middle] for one in readings], [one.log_size for one in readings])
+    gaps = [np.diff(one.tables, axis=1) for one in readings]
+    np.testing.assert_allclose(locations[0], (locations[1] + locations[2]) / 2, atol=1e-5)
+    np.testing.assert_allclose(gaps[0], np.sqrt(gaps[1] * gaps[2]), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(sizes[0], (sizes[1] + sizes[2]) / 2, atol=1e-5)
+    learnt = Student.learn(lesson, features, Form(tuple(kinds), True), np.random.default_rng(1))
+    assert learnt.anchors is not None
+    assert learnt.network.second.shape == (40, 40)
 
 
 def test_a_row_depends_on_itself_alone(compiled):

@@ -9,7 +9,7 @@ from nearcal.compiled import compiling, lessons
 from nearcal.compiled.bases import GammaBase, NormalBase, family_of
 from nearcal.compiled.network import LEVEL_SCORES, Effort
 from nearcal.compiled.program import reading
-from nearcal.compiled.student import Form
+from nearcal.compiled.student import Form, Kind
 from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near, fitted
 
 onnx = pytest.importorskip("onnx")
@@ -92,7 +92,7 @@ def test_all_kinds_of_surroundings(options, tmp_path):
 @pytest.mark.parametrize(("shape", "worth"), [("gaussian", 0.0), ("laplace", np.inf)])
 def test_round_and_pointed_bumps(shape, worth, tmp_path, monkeypatch):
     monkeypatch.setattr(lessons, "_WORTH_ITS_TIME", worth)
-    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form(True, Effort(8, 50))])
+    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form((Kind(True, Effort(8, 50)),))])
     own = compile_quickly(fitted(200))
     assert [bumps.shape for bumps in own.student_.bumps] == [shape]
     space, base = np.random.default_rng(1).uniform(0.9, 3.1, size=(M, 2)), BASES["normal"]
@@ -104,8 +104,9 @@ def test_round_and_pointed_bumps(shape, worth, tmp_path, monkeypatch):
     assert_agrees({name: value.numpy() for name, value in answers.items()}, own.recalibrate(base, space))
 
 
-def test_anchors(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form(True, Effort(8, 5), True)])
+def test_anchors_and_two_kinds_of_networks(tmp_path, monkeypatch):
+    kinds = Kind(True, Effort(8, 5)), Kind(False, Effort(4, 9))
+    monkeypatch.setattr(compiling, "_forms", lambda fit: [Form(kinds, True)])
     own = compile_quickly(fitted(200, **FADED))
     assert own.student_.anchors is not None
     space, base = np.random.default_rng(1).uniform(0.9, 3.1, size=(M, 2)), BASES["normal"]

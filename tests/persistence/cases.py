@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 import nearcal as nc
 from nearcal.compiled import compiling
 from nearcal.compiled.network import Effort
-from nearcal.compiled.student import Form
+from nearcal.compiled.student import Form, Kind
 from nearcal.space import _exact
 from tests.compiled.cases import quick_students
 
@@ -89,9 +89,9 @@ def in_shards(**options):
     return lambda: _fit(nc.ShardedRecalibrator(**options, folder=folder))
 
 
-def compiled(recalibrator, **form):
+def compiled(recalibrator, has_trend=True, **form):
     """Compile with students that hardly learn, of one form: files need no good ones."""
-    forms = [Form(form.pop("has_trend", True), Effort(64, 10), **form)]
+    forms = [Form((Kind(has_trend, Effort(64, 10)),), **form)]
     with quick_students(), patch.object(compiling, "_forms", lambda fit: forms):
         return nc.compile(recalibrator, tolerance=1e9)
 

@@ -129,7 +129,7 @@ class CrossFit:
 
     def _learn(self, forms: Sequence[Form], places: Iterable[int]) -> None:
         """Have a student of every form learn the lesson of every fold; those that have learnt it are kept."""
-        tasks = [(form._replace(has_anchors=False), place) for form in forms for place in places]
+        tasks = [(Form((kind,)), place) for form in forms for kind in form.kinds for place in places]
         tasks = [task for task in dict.fromkeys(tasks) if task not in self._students]
 
         def learn(task: tuple[Form, int]) -> Student:
@@ -140,10 +140,13 @@ class CrossFit:
             self._students.update(zip(tasks, pool.map(learn, tasks), strict=True))
 
     def _student(self, form: Form, place: int) -> Student:
-        """Return who has learnt; anchors are added once, to students that are there already."""
+        """Return who has learnt; students that are there already are averaged, and have their anchors added, once."""
         if (form, place) not in self._students:
-            plain = self._students[form._replace(has_anchors=False), place]
-            self._students[form, place] = plain.anchored(self.lessons[place][0])
+            if form.has_anchors:
+                student = self._student(form._replace(has_anchors=False), place).anchored(self.lessons[place][0])
+            else:
+                student = Student.mean_of([self._student(Form((kind,)), place) for kind in form.kinds])
+            self._students[form, place] = student
         return self._students[form, place]
 
     def _weights_in(self, places: Iterable[int]) -> FloatArray:

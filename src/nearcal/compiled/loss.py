@@ -14,6 +14,7 @@ from nearcal.scores import crps, interval_score
 _MEASURES = ("CRPS", "PIT error", "coverage of 90%", "coverage of 95%", "regional error", "worst region")
 _MOST_REGIONS, _ROWS_A_REGION = 10, 50
 _COVERAGE, _WIDE = 0.9, 0.95
+DOUBT = 0.02  # by which a loss and its standard error may exceed a tolerance
 _CHANCE = 0.313  # the mean of |B(t)| over t, of a Brownian bridge B: √(π / 32)
 
 
@@ -35,8 +36,8 @@ class CompilationLoss:
     Attributes
     ----------
     form : str
-        What the compiled recalibrator is made of. If that is the mean of several networks, the figures may be those of
-        one, which errs more.
+        What the compiled recalibrator is made of. The figures are of what learns half as long, and if it is the mean of
+        several networks of a kind, of one of them: these err more.
     rows : int
         The number of calibration rows that were judged; 0 where one law of all rows was taken over as it is.
     exact, compiled : ndarray of shape (6,)
@@ -76,6 +77,15 @@ class CompilationLoss:
         if not self.rows:
             return 0.0
         return max(float(self.compiled[0] / self.exact[0] - 1) + self.unseen, self.in_sample)
+
+    def is_within(self, tolerance: float) -> bool:
+        """Tell whether the loss is within a tolerance, and known well enough: not far beyond by one standard error."""
+        return self.loss <= tolerance and self.loss + self.standard_error <= tolerance + DOUBT
+
+    def least_tolerance(self) -> float:
+        """Return the least tolerance that the loss is within, in whole percent."""
+        least = max(self.loss, self.loss + self.standard_error - DOUBT)
+        return float(np.ceil(100 * max(least, 0.0)) / 100)
 
     def to_table(self) -> Table:
         """Return one line a measure."""

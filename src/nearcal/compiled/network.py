@@ -1,10 +1,11 @@
 """A small network from what is known of a row to a table of score quantiles, and its training, in numpy alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.special import ndtr
 
 from nearcal._arrays import FloatArray
@@ -67,16 +68,26 @@ class Network(NamedTuple):
     @classmethod
     def averaged(cls, networks: "list[Network]") -> "Network":
         """Return one network whose outputs are the mean of several: their units side by side, in blocks."""
+        if len(networks) == 1:
+            return networks[0]
         first, first_bias, second, second_bias, third, around, bias = zip(*networks, strict=True)
-        h = len(first_bias[0])
-        blocks = np.zeros((len(networks) * h, len(networks) * h), np.float32)
-        for place, block in enumerate(second):
-            blocks[place * h : (place + 1) * h, place * h : (place + 1) * h] = block
         share = np.float32(1 / len(networks))
         return cls(
-            np.concatenate(first, axis=1), np.concatenate(first_bias), blocks, np.concatenate(second_bias),
+            np.concatenate(first, axis=1), np.concatenate(first_bias), block_diag(*second), np.concatenate(second_bias),
             share * np.concatenate(third), share * sum(around), share * sum(bias),
         )  # fmt: skip
+
+    def in_units(self, ratio: float) -> "Network":
+        """Return the same with its first output, the location, so many times as large."""
+        scale = np.ones(len(self.bias), np.float32)
+        scale[0] = ratio
+        return self._replace(third=self.third * scale, around=self.around * scale, bias=self.bias * scale)
+
+    def with_blind_input(self) -> "Network":
+        """Return the same with one more input, to which it pays no attention."""
+        nothing = np.zeros((1, self.first.shape[1]), np.float32), np.zeros((1, self.around.shape[1]), np.float32)
+        first, around = (np.concatenate(parts) for parts in zip((self.first, self.around), nothing, strict=True))
+        return self._replace(first=first, around=around)
 
     @classmethod
     def _from_saved(cls, saved: Mapping[str, Any]) -> "Network":
@@ -120,6 +131,12 @@ class Units(NamedTuple):
         mean = float(np.average(location, weights=weights))
         spread = float(np.sqrt(np.average((location - mean) ** 2, weights=weights)))
         return cls(mean, max(spread, 0.05 * float(usual.sum())), np.maximum(usual, 1e-3 * usual.mean()))
+
+    @classmethod
+    def mean_of(cls, units: "Sequence[Units]") -> "Units":
+        """Return those of the mean of several students, whose increments are averaged as logarithms."""
+        location, unit, increments = zip(*units, strict=True)
+        return cls(float(np.mean(location)), float(np.mean(unit)), np.exp(np.mean(np.log(increments), axis=0)))
 
 
 class Effort(NamedTuple):

@@ -90,11 +90,22 @@ class Reading(NamedTuple):
     log_size: FloatArray
 
 
-class Form(NamedTuple):
-    """What a student is made of."""
+class Kind(NamedTuple):
+    """A kind of network, beside a trend or alone, and how it learns."""
 
     has_trend: bool
     effort: Effort
+
+    def __str__(self) -> str:
+        hidden, steps, members = self.effort[:3]
+        networks = "network" if members == 1 else f"mean of {members} networks"
+        return f"{'trend and ' * self.has_trend}{networks} of {hidden} units, {steps} steps"
+
+
+class Form(NamedTuple):
+    """What a student is made of: networks of one kind, or the mean of several kinds, which err differently; anchors."""
+
+    kinds: tuple[Kind, ...]
     has_anchors: bool = False
 
     def with_anchors_too(self) -> "tuple[Form, Form]":
@@ -102,10 +113,7 @@ class Form(NamedTuple):
         return self._replace(has_anchors=False), self._replace(has_anchors=True)
 
     def __str__(self) -> str:
-        hidden, steps, members = self.effort[:3]
-        networks = "network" if members == 1 else f"mean of {members} networks"
-        anchors = " and anchors" * self.has_anchors
-        return f"{'trend and ' * self.has_trend}{networks} of {hidden} units, {steps} steps{anchors}"
+        return " with ".join(map(str, self.kinds)) + " and anchors" * self.has_anchors
 
 
 @savable(
@@ -150,10 +158,15 @@ class Student:
     @classmethod
     def learn(cls, lesson: Lesson, features: Features, form: Form, rng: np.random.Generator) -> Self:
         """Learn a lesson."""
+        student = cls.mean_of([cls._learn(lesson, features, kind, rng) for kind in form.kinds])
+        return student.anchored(lesson) if form.has_anchors else student
+
+    @classmethod
+    def _learn(cls, lesson: Lesson, features: Features, kind: Kind, rng: np.random.Generator) -> Self:
         points = features.points(lesson.positions)
         inputs, share, less = features(features.inside(points)), 0.0, np.zeros(len(points))
         bumps: tuple[Bumps, ...] = ()
-        if form.has_trend and lesson.trend is not None:
+        if kind.has_trend and lesson.trend is not None:
             bumps, trend = tuple(Bumps.of(part) for part in lesson.parts), lesson.trend
             share = _slope(trend, lesson.tables[:, _MIDDLE])
             less = share * trend
@@ -168,9 +181,26 @@ class Student:
         units = Units.of(tables, weights)
         parts = tables, (lesson.described - center) / scale, z, weights
         targets = Targets(*(part.astype(np.float32) for part in parts))
-        network = train(inputs.astype(np.float32), targets, units, form.effort, rng)
-        student = cls(features, bumps, share, network, *units, outwards(), center, scale)
-        return student.anchored(lesson) if form.has_anchors else student
+        network = train(inputs.astype(np.float32), targets, units, kind.effort, rng)
+        return cls(features, bumps, share, network, *units, outwards(), center, scale)
+
+    @classmethod
+    def mean_of(cls, students: Sequence[Self]) -> Self:
+        """Return one student that says what several say on average, of the same lesson; neither polished nor anchored.
+
+        Locations are averaged, and logarithms of increments, as of networks of one kind.
+        """
+        if len(students) == 1:
+            return students[0]
+        units = Units.mean_of([Units(one.location, one.unit, one.increments) for one in students])
+        bumps = next((one.bumps for one in students if one.bumps), ())
+        networks = [one.network.in_units(one.unit / units.unit) for one in students]
+        networks = [
+            network.with_blind_input() if bumps and not one.bumps else network
+            for network, one in zip(networks, students, strict=True)
+        ]
+        share = float(np.mean([one.share for one in students]))
+        return replace(students[0], bumps=bumps, share=share, network=Network.averaged(networks), **units._asdict())
 
     def anchored(self, lesson: Lesson) -> Self:
         """Return the same with anchors at blends of a lesson, where what it gets wrong is added; not yet polished."""
