@@ -15,6 +15,7 @@ from nearcal.recalibration import AveragedRecalibrator, LocalRecalibrator, Radiu
 from nearcal.recalibration.calibration_scores import CalibrationScores
 from nearcal.recalibration.curve import Curve
 from nearcal.recalibration.fade import LearntFade, log_isolation
+from nearcal.recalibration.leave_one_out import LeaveOneOut
 from nearcal.recalibration.neighborhoods import KNearest, Neighborhood, WithinRadius
 from nearcal.recalibration.smooth import BumpSettings
 from nearcal.recalibration.steps import Steps
@@ -62,8 +63,11 @@ class Teacher:
     neighborhood : Neighborhood
     fade : LearntFade or None
         How rows fade.
+    left_out : LeaveOneOut
+        Calibration points each among the others; ``space``, if it is given, is that in which it was fitted.
     """
 
+    left_out: LeaveOneOut
     calibration: CalibrationScores
     positions: FloatArray
     space_map: SpaceMap
@@ -71,8 +75,9 @@ class Teacher:
     neighborhood: Neighborhood
     fade: LearntFade | None
 
-    def __init__(self, exact: LocalRecalibrator) -> None:
+    def __init__(self, exact: LocalRecalibrator, space: CalibrationSpace | None = None) -> None:
         self.exact: Any = without_fading(exact)
+        self.left_out = self.exact.left_out(space=space)
         self.calibration, self.positions = exact.calibration_, np.asarray(exact.positions(), dtype=np.float64)
         self.space_map, self.metric, self.neighborhood = exact.space_map_, exact.metric, self.exact.neighborhood_
         self.fade = next((one for one in exact.corrections_ if isinstance(one, LearntFade)), None)
@@ -89,7 +94,7 @@ class Teacher:
     def left_out_tables(self, points: IntArray) -> FloatArray:
         """Return quantiles of the scores of calibration points among the others, at the levels of students."""
         everywhere = Normal(np.zeros(len(self.calibration)), 1.0)
-        return self.exact.left_out_values(everywhere, LEVEL_SCORES, rows=points)[points]
+        return self.left_out.values(everywhere, LEVEL_SCORES, points)[points]
 
     def left_out_description(self, points: IntArray) -> FloatArray:
         """Return the logarithms of isolation and effective size of calibration points among the others, (n, 2)."""
@@ -97,7 +102,7 @@ class Teacher:
         def ask(steps: Steps, rows: IntArray) -> FloatArray:
             return np.stack([steps.radius(), np.maximum(steps.effective_size(), LEAST_SIZE)], axis=1)
 
-        left_out = replace(self.exact.left_out(), corrections=(), quantile_rule="step")  # which nearness depends not on
+        left_out = replace(self.left_out, corrections=(), quantile_rule="step")  # which nearness depends not on
         known = left_out.gather(ask, np.full((len(self.calibration), 2), np.nan), points)[points]
         isolation = known[:, 0]
         if not isinstance(self.neighborhood, KNearest):
@@ -151,7 +156,7 @@ class Teacher:
 
     def restricted(self, rows: IntArray) -> "Teacher":
         """Return the same settings learnt from some of the calibration points."""
-        return Teacher(refit(self.exact, rows))
+        return Teacher(*refit(self.exact, rows))
 
 
 class AverageTeacher(Teacher):
@@ -160,31 +165,38 @@ class AverageTeacher(Teacher):
     Students see all columns that members look at; distances are those of the heaviest.
     """
 
-    def __init__(self, exact: AveragedRecalibrator) -> None:
+    def __init__(self, exact: AveragedRecalibrator, spaces: Sequence[CalibrationSpace] | None = None) -> None:
         for member in exact.members_:
             if not isinstance(member.neighborhood_, KNearest):
                 raise InvalidParameterError(
                     f"members of an average to be compiled must take the k nearest points, got {member!r}; give them k"
                 )
         heaviest = int(np.argmax(exact.weights_))
-        self._guide = Teacher(exact.members_[heaviest])
+        self._members = list(map(Teacher, exact.members_, [None] * len(exact.members_) if spaces is None else spaces))
+        self._guide = guide = self._members[heaviest]
         self._columns = list(exact.columns_[heaviest])
         self.exact = copy.copy(exact)
-        self.exact.members_ = tuple(map(without_fading, exact.members_))
-        guide = self._guide
+        self.exact.members_ = tuple(member.exact for member in self._members)
         self.calibration, self.metric, self.neighborhood = guide.calibration, guide.metric, guide.neighborhood
         self.positions = _side_by_side(exact)
         self.space_map = _joint_map(guide.space_map, self._columns, self.positions)
         self.fade = None if guide.fade is None else guide.fade.looking_at(self.positions)
 
+    def left_out_tables(self, points: IntArray) -> FloatArray:
+        """Return quantiles of the average's scores of calibration points among the others."""
+        left_out = [member.left_out for member in self._members]
+        everywhere = Normal(np.zeros(len(self.calibration)), 1.0)
+        values: FloatArray = self.exact.values_by(left_out, everywhere, LEVEL_SCORES, points)
+        return values[points]
+
     def left_out_description(self, points: IntArray) -> FloatArray:
         """Return the isolation that the heaviest tells, and the mean of effective sizes."""
-        return self._averaged([Teacher(member).left_out_description(points) for member in self.exact.members_])
+        return self._averaged([member.left_out_description(points) for member in self._members])
 
     def describe(self, positions: FloatArray) -> FloatArray:
         """Return the same of new rows."""
-        parts = zip(self.exact.members_, self.exact.columns_, strict=True)
-        return self._averaged([Teacher(member).describe(positions[:, list(columns)]) for member, columns in parts])
+        parts = zip(self._members, self.exact.columns_, strict=True)
+        return self._averaged([member.describe(positions[:, list(columns)]) for member, columns in parts])
 
     def _averaged(self, known: Sequence[FloatArray]) -> FloatArray:
         size = sum(weight * np.exp(one[:, 1]) for weight, one in zip(self.exact.weights_, known, strict=True))
@@ -207,8 +219,8 @@ class AverageTeacher(Teacher):
     def grounds(self) -> list[Ground]:
         """Return where members follow trends; those that follow the same one count together."""
         found: list[Ground] = []
-        for member, columns, weight in zip(self.exact.members_, self.exact.columns_, self.exact.weights_, strict=True):
-            for own in Teacher(member).grounds():
+        for member, columns, weight in zip(self._members, self.exact.columns_, self.exact.weights_, strict=True):
+            for own in member.grounds():
                 space_map = _looking_at(list(columns), own.space_map, self.positions.shape[1])
                 ground = own._replace(space_map=space_map, share=float(weight))
                 same = next((place for place, one in enumerate(found) if one.is_as(ground)), None)
@@ -224,12 +236,11 @@ class AverageTeacher(Teacher):
 
     def restricted(self, rows: IntArray) -> "AverageTeacher":
         """Return the same settings and weights learnt from some of the calibration points."""
-        members = [refit(member, rows) for member in self.exact.members_]
+        members, spaces = zip(*(refit(member, rows) for member in self.exact.members_), strict=True)
         options = {"weights": tuple(self.exact.weights_), "corrections": self.exact.corrections}
-        averaged = AveragedRecalibrator(members, **options)
-        return AverageTeacher(
-            averaged.fit_members(members, self.exact.columns_, [member.left_out() for member in members])
-        )
+        left_out = [member.left_out(space=space) for member, space in zip(members, spaces, strict=True)]
+        averaged = AveragedRecalibrator(members, **options).fit_members(members, self.exact.columns_, left_out)
+        return AverageTeacher(averaged, spaces)
 
 
 def teacher_of(exact: LocalRecalibrator | AveragedRecalibrator) -> Teacher:
@@ -248,8 +259,11 @@ def without_fading(exact: LocalRecalibrator) -> LocalRecalibrator:
     return plain
 
 
-def refit(exact: LocalRecalibrator, rows: IntArray) -> LocalRecalibrator:
-    """Return the same settings learnt from some of the calibration points, with as large a share of them for k."""
+def refit(exact: LocalRecalibrator, rows: IntArray) -> tuple[LocalRecalibrator, CalibrationSpace]:
+    """Return the same settings learnt from some of the calibration points, with as large a share of them for k.
+
+    What is built in the space of these points need not be built again.
+    """
     n = len(exact.calibration_)
     options = exact.get_params()
     if exact.k is not None:
@@ -260,7 +274,7 @@ def refit(exact: LocalRecalibrator, rows: IntArray) -> LocalRecalibrator:
         positions, calibration.z, Scaling.of(exact.scaling), options["k"] or exact.neighborhood_.least,
         metric=exact.metric, search=exact.search, eps=exact.eps, weights=calibration.weights,
     )  # fmt: skip
-    return type(exact)(**options).fit_space(calibration, space)
+    return type(exact)(**options).fit_space(calibration, space), space
 
 
 def _side_by_side(exact: AveragedRecalibrator) -> FloatArray:

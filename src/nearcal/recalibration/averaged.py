@@ -158,7 +158,17 @@ class AveragedRecalibrator(RecalibratorOfMembers):
     ) -> FloatArray:
         """Return quantiles of calibration points, as :meth:`LocalRecalibrator.left_out_values` does, (n, s)."""
         self._require_fitted()
-        table = average([member.left_out(folds) for member in self.members_], self.weights_, rows)
+        return self.values_by([member.left_out(folds) for member in self.members_], dist_cal, scores, rows)
+
+    def values_by(
+        self,
+        left_out: Sequence[LeaveOneOut],
+        dist_cal: Distribution,
+        scores: FloatArray,
+        rows: IntArray | None = None,
+    ) -> FloatArray:
+        """Return the same, given calibration points each among the others, for every member."""
+        table = average(left_out, self.weights_, rows)
         known, values = np.flatnonzero(~np.isnan(table[:, 0])), np.full((len(table), len(scores)), np.nan)
         curve = bend(as_curve(table[known]), self.corrections_)
         values[known] = curve.values(dist_cal[known], np.tile(scores, (len(known), 1)))

@@ -6,8 +6,10 @@ is taken out of its own neighbourhood.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtr
 
 from nearcal._arrays import FloatArray, IntArray
 from nearcal._sample_weights import ENOUGH
@@ -20,6 +22,9 @@ from nearcal.recalibration.steps import Steps
 from nearcal.recalibration.workers import Workers
 from nearcal.space import MOST_PAIRS, NeighborIndex, Neighbors, SpeakersIndex, View
 from nearcal.space.search import equal_rows
+
+if TYPE_CHECKING:
+    from nearcal.distributions import Distribution
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,17 @@ class LeaveOneOut:
             if len(places):
                 self._gather_view(view, places, statistic, values)
         return values
+
+    def values(self, dist_cal: "Distribution", scores: FloatArray, rows: IntArray | None = None) -> FloatArray:
+        """Return the quantiles of points at levels Φ(scores), each recalibrated by the others, (n, s); of some rows."""
+
+        def values(steps: Steps, rows: IntArray) -> FloatArray:
+            at, base = np.broadcast_to(scores, (len(rows), len(scores))), dist_cal[rows]
+            if self.quantile_rule in CONTINUOUS_RULES:
+                return self.law(steps).values(base, at)
+            return steps.quantiles(base, ndtr(at))
+
+        return self.gather(values, np.full((len(self.calibration), len(scores)), np.nan), rows)
 
     def _gather_view(
         self, view: View, places: IntArray, statistic: Callable[[Steps, IntArray], FloatArray], values: FloatArray

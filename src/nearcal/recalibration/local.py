@@ -4,9 +4,6 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
-from scipy.special import ndtr
-
 from nearcal._arrays import FloatArray, IntArray, as_space
 from nearcal._growing import GrowingRows
 from nearcal._saved import count, float_array, having, instance, one_of, optional, require, savable, tuple_of
@@ -23,8 +20,7 @@ from nearcal.recalibration.local_scores import LocalScores
 from nearcal.recalibration.neighborhoods import KNearest, Radius, Smoothing, WithinRadius
 from nearcal.recalibration.reliability import OwnIsolation
 from nearcal.recalibration.result import Recalibrated
-from nearcal.recalibration.score_laws import CONTINUOUS_RULES, QUANTILE_RULES, QuantileRule
-from nearcal.recalibration.steps import Steps
+from nearcal.recalibration.score_laws import QUANTILE_RULES, QuantileRule
 from nearcal.recalibration.trend import LearntTrend
 from nearcal.recalibration.workers import Workers
 from nearcal.space import (
@@ -260,23 +256,18 @@ class LocalRecalibrator(ChangingSet):
         ``dist_cal`` are those given to ``fit``, with the ``folds`` that said who may speak for whom; a point for which
         nobody may has NaN, as have those that are not asked for by ``rows``. The result has shape (n, s) for s scores.
         """
-        left_out = self.left_out(folds)
+        return self.left_out(folds).values(dist_cal, scores, rows)
 
-        def values(steps: Steps, rows: IntArray) -> FloatArray:
-            at, base = np.broadcast_to(scores, (len(rows), len(scores))), dist_cal[rows]
-            if self.quantile_rule_ in CONTINUOUS_RULES:
-                return left_out.law(steps).values(base, at)
-            return steps.quantiles(base, ndtr(at))
+    def left_out(self, folds: Folds | None = None, space: CalibrationSpace | None = None) -> LeaveOneOut:
+        """Return calibration points each among the others, as they are before any fading.
 
-        return left_out.gather(values, np.full((len(self.calibration_), len(scores)), np.nan), rows)
-
-    def left_out(self, folds: Folds | None = None) -> LeaveOneOut:
-        """Return calibration points each among the others, as they are before any fading."""
+        Views of the ``space`` that it was fitted in need not be built again.
+        """
         self._require_fitted()
-        space = self._ready(self.positions(), self.calibration_, self.neighborhood_, folds)
+        known = self._ready(self.positions(), self.calibration_, self.neighborhood_, folds) if space is None else space
         return LeaveOneOut(
             self.calibration_,
-            lambda: space.views,
+            lambda: known.views,
             self.neighborhood_,
             self.quantile_rule_,
             Workers.of(self.workers),
