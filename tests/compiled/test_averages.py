@@ -5,8 +5,11 @@ import pytest
 
 import nearcal as nc
 from nearcal.compiled.bases import family_of
+from nearcal.compiled.network import LEVEL_SCORES
 from nearcal.compiled.teachers import AverageTeacher
+from nearcal.recalibration import trend
 from nearcal.scores import crps
+from nearcal.space import calibration_space
 from tests.compiled.cases import LEVELS, calibration_set, compile_quickly, far_and_near
 from tests.compiled.test_export import assert_agrees, run_onnx
 
@@ -109,3 +112,31 @@ def test_students_follow_the_trends_of_all_members(tmp_path):
     nc.save(compiled, tmp_path / "trends.nearcal")
     again = nc.load(tmp_path / "trends.nearcal").recalibrate(dist, space)
     np.testing.assert_array_equal(again.ppf(LEVELS), compiled.recalibrate(dist, space).ppf(LEVELS))
+
+
+def test_what_a_fold_is_learnt_from_is_built_once(monkeypatch):
+    dist, y, space = calibration_set(200, 3)
+    member = nc.LocalRecalibrator(50, quantile_rule="predictive", scaling="relevance", corrections=[nc.Trend()])
+    exact = nc.AveragedRecalibrator([member, member], corrections=[nc.Polish()]).fit(dist, y, space)
+    counts = {"relevance": 0, "trends": 0}
+
+    def counted(name, function):
+        def count(*given, **options):
+            counts[name] += 1
+            return function(*given, **options)
+
+        return count
+
+    for module, name, what in (
+        (calibration_space, "learn_relevance_without", "relevance"), (trend, "learn_trend", "trends"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, counted(what, getattr(module, name)))
+    teacher = AverageTeacher(exact).restricted(np.arange(150))
+    points = np.arange(150)
+    tables = teacher.left_out_tables(points)
+    assert np.isfinite(teacher.left_out_description(points)).all()
+    # of each member; settings of a trend are chosen, and it is learnt from all points and in each of five views
+    assert counts == {"relevance": 2, "trends": 2 * (1 + 1 + 5)}
+    everywhere = nc.Normal(np.zeros(150), 1.0)
+    again = teacher.exact.left_out_values(everywhere, LEVEL_SCORES)  # builds everything anew
+    np.testing.assert_array_equal(tables, again)
