@@ -117,6 +117,20 @@ def test_one_point_tells_nothing():
     assert rc.recalibrate(nc.Normal([0.0], 1.0), [[50.0, 2.0]]).trust == 1
 
 
+@pytest.mark.parametrize("n", [20, 62, 2000])
+@pytest.mark.parametrize("rate", [1e-3, 1e-5, 1e-12])
+@pytest.mark.filterwarnings("ignore::nearcal.OutOfDistributionWarning")
+def test_rows_far_enough_away_fade_whatever_the_rate(n, rate):
+    rng = np.random.default_rng(n)
+    space = rng.normal(size=(n, 3))
+    fading = nc.LocalRecalibrator(k=10, corrections=(nc.Fade(rate),))
+    rc = fading.fit(nc.Normal(np.zeros(n), 10.0), rng.normal(0.0, 0.1, size=n), space)
+    far = [[0.0, 0.0, 0.0], [0.0, 60.0, 0.0], [1e9, 0.0, -1e9]]
+    out = rc.recalibrate(nc.Normal(np.zeros(3), 10.0), far)
+    np.testing.assert_array_equal(out.trust, [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(out.std()[1:], 10.0)
+
+
 def test_lengths_mean_nothing_to_the_cosine():
     rc = fit(metric="cosine", corrections=(nc.Fade(),))
     assert rc.corrections_[-1].ranges is None

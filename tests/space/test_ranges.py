@@ -63,6 +63,17 @@ def test_points_too_few_to_tell_trust_everything(n):
     assert (Ranges.of(np.ones((n, 2)) * np.arange(n)[:, np.newaxis], 0.05).trust(np.full((3, 2), 9.0)) == 1).all()
 
 
+def test_of_ends_that_points_tell_nothing_of_whole_ranges_are_the_unit():
+    """Of a rate far below one in their number. Columns have two values, many, and one."""
+    rng = np.random.default_rng(0)
+    space = np.column_stack([rng.integers(0, 2, 60), rng.uniform(size=60), np.ones(60)])
+    low, high = space[:, 1].min(), space[:, 1].max()
+    just, ranges = high + (high - low), Ranges.of(space, 0.0008)
+    assert Ranges.of(space, 0.00082).trust(np.array([[1.5, 0.5, 1.0]])) == 0  # a twentieth of 1 / 61 is told
+    rows = [[1.9, 0.5, 1], [2.25, 0.5, 1], [2.5, 0.5, 1], [0, just, 9e9], [0, just + (high - low), 1], [-1e300, 0.5, 1]]
+    np.testing.assert_allclose(ranges.trust(np.array(rows)), [1.0, 0.75, 0.0, 1.0, 0.0, 0.0], atol=1e-12)
+
+
 def test_the_limit_is_a_conformal_quantile():
     values = np.arange(99.0)
     assert upper_limit(values, 0.05) == 94.0
@@ -75,7 +86,7 @@ def test_few_values_are_carried_on_by_an_exponential_tail():
     values = np.arange(99.0)
     # of an exponential tail from the median, 49, the greatest of 99 stands for 1 / 100: rate = 49 / log 50
     assert upper_limit(values, 0.001) == pytest.approx(49 + 49 * np.log(500) / np.log(50), rel=1e-12)
-    assert upper_limit(values, 0.00049) == np.inf  # a twentieth of what 99 values tell
+    assert upper_limit(values, 1e-9) == pytest.approx(49 + 49 * np.log(5e8) / np.log(50), rel=1e-12)
     just = np.nextafter(0.01, 0)
     assert upper_limit(values, just) == pytest.approx(98.0, rel=1e-9)
     assert upper_limit(np.array([3.0]), 0.1) == 3.0

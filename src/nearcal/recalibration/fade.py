@@ -65,9 +65,10 @@ class Fade(Correction):
 
     Of n calibration points, what is exceeded with probability p is the ⌈(1 - p)(n + 1)⌉-th smallest value; where n is
     too small for that, the largest, carried on by an exponential tail: farther from the median by the ratio of log 2p
-    to log 2 / (n + 1); and where p is below a twentieth of 1 / (n + 1), nothing. Under the rules "step" and
-    "conservative", where scores are a weighted sample, the score of a neighbour becomes s + τ (z_i - s) at
-    s = Φ⁻¹(c_i), with c_i the weight below it and half of its own.
+    to log 2 / (n + 1). Where 5 ``false_alarm`` is below a twentieth of 1 / (n + 1), points tell nothing of such ends of
+    columns: the unit is then the whole range of a column, and e* is one of it. So every row far enough away fades,
+    whatever the rate. Under the rules "step" and "conservative", where scores are a weighted sample, the score of a
+    neighbour becomes s + τ (z_i - s) at s = Φ⁻¹(c_i), with c_i the weight below it and half of its own.
     Rows that ``Radius(thin="global")`` leaves to all points stay there.
 
     ``Recalibrated.trust`` tells t. A result of which ten rows or more have faded, and more than four times as many as

@@ -14,7 +14,8 @@ from nearcal._saved import float_array, number, require, savable
 
 _TAIL = 0.1  # share of the points at either end of a column whose spread is the unit of what lies beyond
 _SPAN = 0.5  # of such units, over which all trust is lost
-_LEAST_TOLD = 0.05  # of the probability 1 / (n + 1) that n points can tell: what a tail beyond them is trusted for
+_LEAST_TOLD = 0.05  # of the probability 1 / (n + 1) that n points can tell: of rarer ends of columns they tell nothing
+_BOUNDLESS = 1e300  # the unit of a column that is not looked at
 
 
 def upper_limit(values: FloatArray, false_alarm: float) -> float:
@@ -22,11 +23,10 @@ def upper_limit(values: FloatArray, false_alarm: float) -> float:
 
     That is the ⌈(1 - false_alarm)(n + 1)⌉-th smallest of n values. Where these are too few to tell, the greatest stands
     for the probability 1 / (n + 1), and a tail that falls exponentially from the median leads from it to the one asked
-    for: by few points a row would too often be called unlike them. Where that is less than a twentieth of it, nothing
-    can be told, and there is no limit: infinity.
+    for: by few points a row would too often be called unlike them.
     """
     n = len(values)
-    if n == 0 or false_alarm * (n + 1) < _LEAST_TOLD:
+    if n == 0:
         return np.inf
     if false_alarm * (n + 1) < 1:
         greatest, middle = float(values.max()), float(np.median(values))
@@ -63,6 +63,12 @@ class Ranges:
         Ends of the range of every column, and the length of its outermost tenths.
     limit : float
         The excess that a point from the same distribution has with probability ``false_alarm`` at most.
+
+    Notes
+    -----
+    Where ``false_alarm`` is below a twentieth of 1 / (n + 1), n points tell nothing of it, and of a column with few
+    values, whose ends are those of several points, even less. Then the unit is the whole range of a column, and the
+    limit one of it; a column that does not vary is not looked at.
     """
 
     low: FloatArray
@@ -85,6 +91,9 @@ class Ranges:
         """Learn from calibration positions of shape (n, d)."""
         ordered = np.sort(space, axis=0)
         low, high = ordered[0].copy(), ordered[-1].copy()
+        if false_alarm * (len(space) + 1) < _LEAST_TOLD:
+            whole = np.where(high > low, high - low, _BOUNDLESS)
+            return cls(low, high, whole, whole, 1.0)
         tail_below, tail_above = _tails(ordered)
         return cls(low, high, tail_below, tail_above, upper_limit(_own_excess(space, ordered), false_alarm))
 
@@ -95,7 +104,7 @@ class Ranges:
 
     def trust(self, space: FloatArray) -> FloatArray:
         """Return 1 for rows within the limit, 1 - s² at a share s of half a unit beyond it, and 0 there, shape (m,)."""
-        if np.isinf(self.limit):  # so few points that they do not tell what to expect
+        if np.isinf(self.limit):  # no point has shown what to expect
             return np.ones(len(space))
         return falling((self.excess(space) - self.limit) / _SPAN)
 
