@@ -75,8 +75,8 @@ def test_moves_are_those_of_adam():
         adam.move(0.1)
         for i, slope in enumerate(slopes):  # Kingma and Ba (2015), decay as Loshchilov and Hutter (2019) have it
             means[i] = 0.9 * means[i] + 0.1 * slope
-            squares[i] = 0.999 * squares[i] + 0.001 * slope**2
-            move = means[i] / (1 - 0.9**step) / np.sqrt(squares[i] / (1 - 0.999**step))
+            squares[i] = network._MEMORY * squares[i] + (1 - network._MEMORY) * slope**2
+            move = means[i] / (1 - 0.9**step) / np.sqrt(squares[i] / (1 - network._MEMORY**step))
             plain[i] = plain[i] - 0.1 * (move + (network._DECAY * plain[i] if plain[i].ndim == 2 else 0.0))
     for weights, expected in zip(adam.network, plain, strict=True):
         np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-4)  # single precision

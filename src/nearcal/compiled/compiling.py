@@ -41,7 +41,7 @@ _FINALISTS = 2  # forms that are tried on all folds
 _ADVANTAGE = 0.001  # of CRPS, that a small network, which answers in a third of the time, may lose against others
 _STEPS_A_ROW, _FEWEST_STEPS, _MOST_STEPS = 0.4, 800, 2500
 _WIDE_STEPS = 0.7  # of those of narrow networks
-_LONGER = 2  # times as long learns who is finished: it is one, where those that are judged are dozens, and loses less
+_LARGER = 2  # times as large are the batches of who is finished: it is one, where those that are judged are dozens
 
 
 @runtime_checkable
@@ -213,7 +213,7 @@ def study(
         for form in _forms(fit):
             if form in found:
                 continue
-            trial, finished = fit.attempt(form), _learning_longer(form if n >= _MANY_POINTS else _several(form))
+            trial, finished = fit.attempt(form), _learning_better(form if n >= _MANY_POINTS else _several(form))
             student = Student.learn(lesson, features_of(teacher), finished, rng)
             student = student if trial.polish is None else student.polished(trial.polish)
             in_sample = in_sample_loss(student, lesson, dist_cal)
@@ -254,13 +254,13 @@ def _several(form: Form) -> Form:
     return form._replace(kinds=tuple(map(several, form.kinds)))
 
 
-def _learning_longer(form: Form) -> Form:
-    """Return the form that learns longer: what is told of those that learn for less is cautious of it."""
+def _learning_better(form: Form) -> Form:
+    """Return the form that learns from larger batches: what is told of those with small ones is cautious of it."""
 
-    def longer(kind: Kind) -> Kind:
-        return kind._replace(effort=kind.effort._replace(steps=_LONGER * kind.effort.steps))
+    def better(kind: Kind) -> Kind:
+        return kind._replace(effort=kind.effort._replace(batch=_LARGER * kind.effort.batch))
 
-    return form._replace(kinds=tuple(map(longer, form.kinds)))
+    return form._replace(kinds=tuple(map(better, form.kinds)))
 
 
 def _effort(hidden: int, steps: int) -> Effort:

@@ -36,8 +36,8 @@ class CompilationLoss:
     Attributes
     ----------
     form : str
-        What the compiled recalibrator is made of. The figures are of what learns half as long, and if it is the mean of
-        several networks of a kind, of one of them: these err more.
+        What the compiled recalibrator is made of. The figures are of what learns from batches half as large, and, of
+        several networks of a kind, of one: these err more.
     rows : int
         The number of calibration rows that were judged; 0 where one law of all rows was taken over as it is.
     exact, compiled : ndarray of shape (6,)

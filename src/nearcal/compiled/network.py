@@ -19,9 +19,10 @@ _NODES, _MIDDLE = len(LEVEL_SCORES), len(LEVEL_SCORES) // 2
 _LEVELS = ndtr(LEVEL_SCORES).astype(np.float32)
 _SHARES = np.maximum(np.exp(-(LEVEL_SCORES**2) / 2), 0.05)  # of nodes in the loss: the density, and something of tails
 _SHARES = (_SHARES / _SHARES.sum()).astype(np.float32)
-_OWN_SHARE = 0.7  # of the response of a point in its loss; the rest is what the others say of it
+_OWN_SHARE = 0.85  # of the response of a point in its loss; the rest is what the others say of it
 _DESCRIBED_SHARE = 0.05
 _DECAY = 0.03
+_MEMORY = 0.99  # of squares of slopes, from a step to the next: lessons are short
 
 
 def outwards() -> FloatArray:
@@ -155,7 +156,7 @@ def train(inputs: Singles, targets: Targets, units: Units, effort: Effort, rng: 
 
 
 def _train(inputs: Singles, targets: Targets, units: Units, effort: Effort, rng: np.random.Generator) -> Network:
-    """Fit a network by Adam: L1 to tables, and of points with a response half of their CRPS, node by node.
+    """Fit a network by Adam: L1 to tables, and of points with a response mostly their CRPS, node by node.
 
     Both are sums over nodes of distances on the scale of scores. The second lets the student see what neighbourhoods
     have smoothed away or, being few, have made up.
@@ -169,7 +170,7 @@ def _train(inputs: Singles, targets: Targets, units: Units, effort: Effort, rng:
         start += batch
         own = Targets(*(part[rows] for part in targets))
         _slopes(adam.network, inputs[rows], own, units, adam.slopes)
-        adam.move(effort.rate * 0.5 * (1 + np.cos(np.pi * step / effort.steps)) * min(1.0, step / 100))
+        adam.move(effort.rate * (1 - step / effort.steps) * min(1.0, step / 100))
     return adam.network
 
 
@@ -203,12 +204,12 @@ class Adam:
         self._mean += work
         np.multiply(slopes, slopes, out=work)
         work -= self._square
-        work *= np.float32(0.001)
+        work *= np.float32(1 - _MEMORY)
         self._square += work
         np.sqrt(self._square, out=work)
         work += np.float32(1e-8)
         np.divide(self._mean, work, out=work)
-        work *= np.float32(rate * np.sqrt(1 - 0.999**self._step) / (1 - 0.9**self._step))
+        work *= np.float32(rate * np.sqrt(1 - _MEMORY**self._step) / (1 - 0.9**self._step))
         for weights in self.network:
             if weights.ndim == 2:
                 weights *= np.float32(1 - rate * _DECAY)
