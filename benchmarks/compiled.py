@@ -22,9 +22,9 @@ from timing import cost_per_row, save
 import nearcal as nc
 from nearcal.compiled import compiling
 from nearcal.compiled.network import Effort
-from nearcal.compiled.student import Form
+from nearcal.compiled.student import Form, Kind
 
-LARGEST = Form(True, Effort(256, 10, members=2), has_anchors=True)
+LARGEST = Form((Kind(True, Effort(256, 10, members=2)),), has_anchors=True)
 BATCH, SECONDS = 1024, 4.0
 WIDTHS = {"paper, small": (20, 50, 100, 200, 5, 1), "paper, big": (20, 200, 200, 200, 5, 1)}
 
