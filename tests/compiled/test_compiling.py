@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -257,6 +258,17 @@ def test_too_great_a_loss_is_refused(monkeypatch):
     with pytest.raises(nc.CompilationError, match=r"at most tolerance=0.00% of CRPS .* give tolerance=\d") as caught:
         compile_quickly(exact, 1, tolerance=0.0)
     assert caught.value.loss.loss > 0
+
+
+def test_a_loss_that_is_known_badly_is_not_within_a_tolerance(compiled):
+    known = {"exact": np.ones(6), "compiled": np.full(6, 1.01), "in_sample": -1.0, "unseen": 0.0}
+    well, badly = (replace(compiled.loss_, **known, standard_error=error) for error in (0.0295, 0.0345))
+    assert well.loss == badly.loss == pytest.approx(0.01)
+    assert well.is_within(0.02)
+    assert not badly.is_within(0.02)
+    assert badly.is_within(badly.least_tolerance())
+    assert badly.least_tolerance() == 0.03
+    assert not well.is_within(0.0099)  # whatever its error
 
 
 @pytest.mark.parametrize(
