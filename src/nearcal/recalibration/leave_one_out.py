@@ -100,13 +100,13 @@ class LeaveOneOut:
     def values(self, dist_cal: "Distribution", scores: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Return the quantiles of points at levels Φ(scores), each recalibrated by the others, (n, s); of some rows."""
 
-        def values(steps: Steps, rows: IntArray) -> FloatArray:
+        def read(steps: Steps, rows: IntArray) -> FloatArray:
             at, base = np.broadcast_to(scores, (len(rows), len(scores))), dist_cal[rows]
             if self.quantile_rule in CONTINUOUS_RULES:
                 return self.law(steps).values(base, at)
             return steps.quantiles(base, ndtr(at))
 
-        return self.gather(values, np.full((len(self.calibration), len(scores)), np.nan), rows)
+        return self.gather(read, np.full((len(self.calibration), len(scores)), np.nan), rows)
 
     def _gather_view(
         self, view: View, places: IntArray, statistic: Callable[[Steps, IntArray], FloatArray], values: FloatArray
